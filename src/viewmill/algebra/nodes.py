@@ -1,0 +1,126 @@
+"""The calculus, on one page (Hot Dog section 3.1 and appendix A, extended with NULL and MIN/MAX).
+
+An expression denotes, for each binding of its *inputs*, a finite map from rows to weights. A row
+gives a value to every variable of the *schema*; what is not in the map has weight 0.
+
+| node          | text                 | schema            | weight of a row                                   |
+| ------------- | -------------------- | ----------------- | ------------------------------------------------- |
+| Relation      | `R(a, b)`            | its variables     | how often the row occurs                          |
+| DeltaRelation | `d_R(a, b)`          | its variables     | how often the batch adds it (negative: removes)   |
+| Value         | `a`, `5`, `[1 - a]`  | none              | the value; a NULL weighs 0                        |
+| Test          | `{a < b}`            | none              | 1 if true, 0 if false or NULL                     |
+| Lift          | `(x := E)`           | x                 | 1 for x = the value of E, E having no schema      |
+| Extreme       | `(x := min y of E)`  | x                 | 1 for x = the least y in E, NULL if there is none |
+| Exists        | `Exists(E)`          | that of E         | 1 where E is not 0                                |
+| Product       | `E * F`              | union             | product (natural join)                            |
+| Sum           | `E + F`              | that of each term | sum (bag union)                                   |
+| AggSum        | `Sum[a, b](E)`       | a, b              | sum over all else (group by)                      |
+
+Rules that hold everywhere:
+
+- Variables join by identity, under which NULL is NULL. SQL's `a = b` is the test `{a = b}`, which no NULL passes.
+- A relation is read by field: `R(a: x, c)` gives field `a` the name `x`, and adds away the fields not named.
+- Inputs are the variables an expression needs and does not produce: those of values and tests, and,
+  for correlated `E`, those of `Lift`, `Extreme` and `AggSum`. A product hands variables from factor to factor.
+- What `AggSum`, `Lift` and `Extreme` do not return is local to them. The same name outside is another variable;
+  builders keep names apart, so that this never matters to a reader.
+- `Lift` and `Extreme` are total: exactly one x for every binding of the inputs. A grouped aggregate is
+  `Exists(Sum[g](E)) * (x := Sum[](E' * (g' := g)))`: which groups exist is decided by their count, never by their sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from viewmill.algebra.scalars import Const, Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """`R(a, c: x)`: rows of a base relation, or of a store once the program is compiled."""
+
+    name: str
+    fields: tuple[str, ...]
+    vars: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRelation:
+    """`d_R(a, c: x)`: the pending batch of a relation."""
+
+    name: str
+    fields: tuple[str, ...]
+    vars: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """`[a - b]`, `a`, `5`: a value as a weight. NULL weighs nothing, as in SQL's SUM."""
+
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """`{a < b}`: 1 where the condition is true, 0 where it is false or NULL."""
+
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """`(x := E)`: the weight of E, which has no schema, becomes the value of x.
+
+    For `Value` bodies this is plain assignment, so that x may be NULL or a string.
+    """
+
+    var: str
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """`(x := min y of E)`: x is the least (greatest) y that is not NULL among the rows of E; NULL if there is none."""
+
+    var: str
+    kind: Literal["min", "max"]
+    of: str
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """`Exists(E)`: every weight that is not 0 becomes 1."""
+
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """`E * F`: natural join. Weights multiply."""
+
+    factors: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """`E + F`: bag union. Weights add. `E - F` is `E + -1 * F`."""
+
+    terms: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AggSum:
+    """`Sum[x, y](E)`: keep the `group` variables of `body`, adding the rest away."""
+
+    group: tuple[str, ...]
+    body: Expr
+
+
+Expr: TypeAlias = (
+    Relation | DeltaRelation | Value | Test | Lift | Extreme | Exists | Product | Sum | AggSum
+)
+
+ZERO = Value(Const(0))
+ONE = Value(Const(1))

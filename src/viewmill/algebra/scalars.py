@@ -1,0 +1,100 @@
+"""Scalar expressions: functions of variables to one value, NULL included.
+
+They are leaves of the algebra: `Value` uses one as a weight, `Test` as a condition, and
+`Lift` gives one a name. They follow SQL's three-valued logic. Types are not written down:
+whoever builds a scalar has already put a `Cast` where SQL would convert (and where Spark
+would round), so that each operation means the same for every reader.
+
+    a + 1      a * (1 - b)      cast(a / b as decimal(38,6))      a like 'x%' and b is null
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from viewmill.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """`x`: the value of a variable."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const:
+    """`1`, `0.05`, `1e0`, `'text'`, `date '1995-01-01'`, `true`, `null`.
+
+    Python holds 1 == 1.0 == True; as constants they are three, and 1.0 is not 1.00.
+    """
+
+    value: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[type, str]:
+        return type(self.value), repr(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`op(args)`: an operator or function of `functions.FUNCTIONS`."""
+
+    op: str
+    args: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`cast(x as type)`, with Spark's ANSI meaning: a value that does not fit is an error."""
+
+    arg: Scalar
+    type: Type
+
+
+Scalar: TypeAlias = Var | Const | Call | Cast
+
+NULL = Const(None)
+TRUE = Const(True)
+FALSE = Const(False)
+
+
+def children(scalar: Scalar) -> tuple[Scalar, ...]:
+    match scalar:
+        case Call(_, args):
+            return args
+        case Cast(arg, _):
+            return (arg,)
+        case Var() | Const():
+            return ()
+
+
+def with_children(scalar: Scalar, args: tuple[Scalar, ...]) -> Scalar:
+    match scalar:
+        case Call(op, _):
+            return Call(op, args)
+        case Cast(_, type_):
+            return Cast(args[0], type_)
+        case Var() | Const():
+            return scalar
+
+
+def variables(scalar: Scalar) -> frozenset[str]:
+    if isinstance(scalar, Var):
+        return frozenset((scalar.name,))
+    return frozenset().union(*(variables(arg) for arg in children(scalar)))
+
+
+def substitute(scalar: Scalar, values: dict[str, Scalar]) -> Scalar:
+    """Replace variables by scalars."""
+    if isinstance(scalar, Var):
+        return values.get(scalar.name, scalar)
+    args = children(scalar)
+    changed = tuple(substitute(arg, values) for arg in args)
+    return scalar if changed == args else with_children(scalar, changed)

@@ -1,0 +1,209 @@
+"""What an expression produces (`schema`), needs (`inputs`) and mentions; renaming.
+
+    schema(R(a, b) * {a < c})  ==  (a, b)        inputs(...)  ==  {c}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import assert_never
+
+from viewmill.algebra import scalars
+from viewmill.algebra.build import agg_sum, exists, product, sum_
+from viewmill.algebra.nodes import (
+    AggSum,
+    DeltaRelation,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    Product,
+    Relation,
+    Sum,
+    Test,
+    Value,
+)
+from viewmill.algebra.scalars import Var
+
+
+@lru_cache(maxsize=100_000)
+def schema(expr: Expr) -> tuple[str, ...]:
+    """The variables an expression produces, in order of first appearance."""
+    match expr:
+        case Relation(_, _, vars_) | DeltaRelation(_, _, vars_):
+            return tuple(dict.fromkeys(vars_))
+        case Value() | Test():
+            return ()
+        case Lift(var, _) | Extreme(var, _, _, _):
+            return (var,)
+        case Exists(body):
+            return schema(body)
+        case Product(factors):
+            return tuple(dict.fromkeys(name for factor in factors for name in schema(factor)))
+        case Sum(terms):
+            return schema(terms[0])
+        case AggSum(group, _):
+            return group
+        case _:
+            assert_never(expr)
+
+
+@lru_cache(maxsize=100_000)
+def inputs(expr: Expr) -> frozenset[str]:
+    """The variables an expression needs from outside."""
+    match expr:
+        case Relation() | DeltaRelation():
+            return frozenset()
+        case Value(scalar) | Test(scalar):
+            return scalars.variables(scalar)
+        case Lift(_, body) | Exists(body) | AggSum(_, body):
+            return inputs(body)
+        case Extreme(_, _, of, body):
+            return inputs(body) | ({of} - set(schema(body)))
+        case Product(factors):
+            return frozenset().union(*map(inputs, factors)) - set(schema(expr))
+        case Sum(terms):
+            return frozenset().union(*map(inputs, terms))
+        case _:
+            assert_never(expr)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Relation() | DeltaRelation() | Value() | Test():
+            return ()
+        case Lift(_, body) | Extreme(_, _, _, body) | Exists(body) | AggSum(_, body):
+            return (body,)
+        case Product(parts) | Sum(parts):
+            return parts
+        case _:
+            assert_never(expr)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything below it, top down."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
+    """The same node over other children, in normal form."""
+    match expr:
+        case Relation() | DeltaRelation() | Value() | Test():
+            return expr
+        case Lift(var, _):
+            return Lift(var, parts[0])
+        case Extreme(var, kind, of, _):
+            return Extreme(var, kind, of, parts[0])
+        case Exists():
+            return exists(parts[0])
+        case AggSum(group, _):
+            return agg_sum(group, parts[0])
+        case Product():
+            return product(*parts)
+        case Sum():
+            return sum_(parts)
+        case _:
+            assert_never(expr)
+
+
+def bottom_up(step: Callable[[Expr], Expr], expr: Expr) -> Expr:
+    """Apply `step` to every node, children first."""
+    below = children(expr)
+    parts = tuple(bottom_up(step, part) for part in below)
+    return step(expr if parts == below else with_children(expr, parts))
+
+
+@lru_cache(maxsize=100_000)
+def relations(expr: Expr) -> frozenset[str]:
+    """Names of the relations read (not of pending batches)."""
+    if isinstance(expr, Relation):
+        return frozenset((expr.name,))
+    return frozenset().union(*map(relations, children(expr)))
+
+
+@lru_cache(maxsize=100_000)
+def deltas(expr: Expr) -> frozenset[str]:
+    """Names of the relations whose pending batch is read."""
+    if isinstance(expr, DeltaRelation):
+        return frozenset((expr.name,))
+    return frozenset().union(*map(deltas, children(expr)))
+
+
+@lru_cache(maxsize=100_000)
+def variables(expr: Expr) -> frozenset[str]:
+    """Every variable mentioned anywhere, local ones too."""
+    match expr:
+        case Relation(_, _, vars_) | DeltaRelation(_, _, vars_):
+            return frozenset(vars_)
+        case Value(scalar) | Test(scalar):
+            return scalars.variables(scalar)
+        case Lift(var, body):
+            return variables(body) | {var}
+        case Extreme(var, _, of, body):
+            return variables(body) | {var, of}
+        case Exists() | Product() | Sum() | AggSum():
+            return frozenset().union(*map(variables, children(expr)))
+        case _:
+            assert_never(expr)
+
+
+def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """Rename variables everywhere, local ones too. The caller keeps new names apart from old ones."""
+
+    def new(name: str) -> str:
+        return names.get(name, name)
+
+    values = {old: Var(name) for old, name in names.items()}
+
+    def step(node: Expr) -> Expr:
+        match node:
+            case Relation(name, fields, vars_):
+                return Relation(name, fields, tuple(map(new, vars_)))
+            case DeltaRelation(name, fields, vars_):
+                return DeltaRelation(name, fields, tuple(map(new, vars_)))
+            case Value(scalar):
+                return Value(scalars.substitute(scalar, values))
+            case Test(scalar):
+                return Test(scalars.substitute(scalar, values))
+            case Lift(var, body):
+                return Lift(new(var), body)
+            case Extreme(var, kind, of, body):
+                return Extreme(new(var), kind, new(of), body)
+            case AggSum(group, body):
+                return AggSum(tuple(map(new, group)), body)
+            case Exists() | Product() | Sum():
+                return node
+            case _:
+                assert_never(node)
+
+    return bottom_up(step, expr)
+
+
+class Names:
+    """Fresh variable names: `fresh("b")` is `b`, then `b_2`, `b_3` and so on."""
+
+    def __init__(self, taken: frozenset[str] = frozenset()) -> None:
+        self._taken = set(taken)
+
+    def fresh(self, base: str) -> str:
+        stem, _, suffix = base.rpartition("_")
+        if not (stem and suffix.isdigit()):
+            stem = base
+        name, count = stem, 1
+        while name in self._taken:
+            count += 1
+            name = f"{stem}_{count}"
+        self._taken.add(name)
+        return name
+
+    def take(self, names: frozenset[str]) -> None:
+        self._taken |= names
+
+    def apart(self, expr: Expr, keep: frozenset[str] = frozenset()) -> tuple[Expr, dict[str, str]]:
+        """A copy of `expr` whose variables, but for its inputs and those in `keep`, are fresh; and the names given."""
+        bound = sorted(variables(expr) - inputs(expr) - keep)
+        names = {name: self.fresh(name) for name in bound}
+        return rename(expr, names), names
