@@ -15,6 +15,7 @@ gives a value to every variable of the *schema*; what is not in the map has weig
 | Product       | `E * F`              | union             | product (natural join)                            |
 | Sum           | `E + F`              | that of each term | sum (bag union)                                   |
 | AggSum        | `Sum[a, b](E)`       | a, b              | sum over all else (group by)                      |
+| After         | `After(E)`           | that of E         | what E weighs once the pending batch is applied   |
 
 Rules that hold everywhere:
 
@@ -118,9 +119,14 @@ class AggSum:
     body: Expr
 
 
-Expr: TypeAlias = (
-    Relation | DeltaRelation | Value | Test | Lift | Extreme | Exists | Product | Sum | AggSum
-)
+@dataclass(frozen=True, slots=True)
+class After:
+    """`After(E)`: E over `R + d_R` in place of every R. Only in deltas; E itself holds no deltas."""
+
+    body: Expr
+
+
+Expr: TypeAlias = Relation | DeltaRelation | Value | Test | Lift | Extreme | Exists | Product | Sum | AggSum | After
 
 ZERO = Value(Const(0))
 ONE = Value(Const(1))

@@ -10,6 +10,7 @@ would round), so that each operation means the same for every reader.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -91,7 +92,7 @@ def variables(scalar: Scalar) -> frozenset[str]:
     return frozenset().union(*(variables(arg) for arg in children(scalar)))
 
 
-def substitute(scalar: Scalar, values: dict[str, Scalar]) -> Scalar:
+def substitute(scalar: Scalar, values: Mapping[str, Scalar]) -> Scalar:
     """Replace variables by scalars."""
     if isinstance(scalar, Var):
         return values.get(scalar.name, scalar)

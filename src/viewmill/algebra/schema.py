@@ -12,6 +12,7 @@ from typing import assert_never
 from viewmill.algebra import scalars
 from viewmill.algebra.build import agg_sum, exists, product, sum_
 from viewmill.algebra.nodes import (
+    After,
     AggSum,
     DeltaRelation,
     Exists,
@@ -24,7 +25,7 @@ from viewmill.algebra.nodes import (
     Test,
     Value,
 )
-from viewmill.algebra.scalars import Var
+from viewmill.algebra.scalars import Call, Const, Var
 
 
 @lru_cache(maxsize=100_000)
@@ -37,7 +38,7 @@ def schema(expr: Expr) -> tuple[str, ...]:
             return ()
         case Lift(var, _) | Extreme(var, _, _, _):
             return (var,)
-        case Exists(body):
+        case Exists(body) | After(body):
             return schema(body)
         case Product(factors):
             return tuple(dict.fromkeys(name for factor in factors for name in schema(factor)))
@@ -57,7 +58,7 @@ def inputs(expr: Expr) -> frozenset[str]:
             return frozenset()
         case Value(scalar) | Test(scalar):
             return scalars.variables(scalar)
-        case Lift(_, body) | Exists(body) | AggSum(_, body):
+        case Lift(_, body) | Exists(body) | After(body) | AggSum(_, body):
             return inputs(body)
         case Extreme(_, _, of, body):
             return inputs(body) | ({of} - set(schema(body)))
@@ -70,10 +71,11 @@ def inputs(expr: Expr) -> frozenset[str]:
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
+    """The parts that are expressions of their own. An assignment `(x := value)` is a leaf: its value is no weight."""
     match expr:
-        case Relation() | DeltaRelation() | Value() | Test():
+        case Relation() | DeltaRelation() | Value() | Test() | Lift(_, Value()):
             return ()
-        case Lift(_, body) | Extreme(_, _, _, body) | Exists(body) | AggSum(_, body):
+        case Lift(_, body) | Extreme(_, _, _, body) | Exists(body) | After(body) | AggSum(_, body):
             return (body,)
         case Product(parts) | Sum(parts):
             return parts
@@ -91,14 +93,16 @@ def walk(expr: Expr) -> Iterator[Expr]:
 def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
     """The same node over other children, in normal form."""
     match expr:
-        case Relation() | DeltaRelation() | Value() | Test():
+        case Relation() | DeltaRelation() | Value() | Test() | Lift(_, Value()):
             return expr
         case Lift(var, _):
-            return Lift(var, parts[0])
+            return Lift(var, _weight(parts[0]))
         case Extreme(var, kind, of, _):
             return Extreme(var, kind, of, parts[0])
         case Exists():
             return exists(parts[0])
+        case After():
+            return After(parts[0])
         case AggSum(group, _):
             return agg_sum(group, parts[0])
         case Product():
@@ -107,6 +111,13 @@ def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
             return sum_(parts)
         case _:
             assert_never(expr)
+
+
+def _weight(body: Expr) -> Expr:
+    """A body that became a bare value must go on weighing 0 for NULL, now that it reads as an assignment."""
+    if isinstance(body, Value) and not isinstance(body.scalar, Const):
+        return Value(Call("coalesce", (body.scalar, Const(0))))
+    return body
 
 
 def bottom_up(step: Callable[[Expr], Expr], expr: Expr) -> Expr:
@@ -144,7 +155,7 @@ def variables(expr: Expr) -> frozenset[str]:
             return variables(body) | {var}
         case Extreme(var, _, of, body):
             return variables(body) | {var, of}
-        case Exists() | Product() | Sum() | AggSum():
+        case Exists() | After() | Product() | Sum() | AggSum():
             return frozenset().union(*map(variables, children(expr)))
         case _:
             assert_never(expr)
@@ -168,18 +179,58 @@ def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
                 return Value(scalars.substitute(scalar, values))
             case Test(scalar):
                 return Test(scalars.substitute(scalar, values))
+            case Lift(var, Value(scalar)):
+                return Lift(new(var), Value(scalars.substitute(scalar, values)))
             case Lift(var, body):
                 return Lift(new(var), body)
             case Extreme(var, kind, of, body):
                 return Extreme(new(var), kind, new(of), body)
             case AggSum(group, body):
                 return AggSum(tuple(map(new, group)), body)
-            case Exists() | Product() | Sum():
+            case Exists() | After() | Product() | Sum():
                 return node
             case _:
                 assert_never(node)
 
     return bottom_up(step, expr)
+
+
+def rename_free(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """Rename the variables that `expr` produces or needs, leaving local ones alone and out of the way."""
+    names = {old: new for old, new in names.items() if old != new and old in variables(expr)}
+    if not names:
+        return expr
+    match expr:
+        case AggSum(group, body):
+            body, names = _guard_locals(body, set(schema(body)) - set(group), names)
+            return agg_sum((names.get(name, name) for name in group), rename_free(body, names))
+        case Extreme(var, kind, of, body):
+            outer = names.get(var, var)
+            inner, names = _guard_locals(Product((body, Value(Var(of)))), set(schema(body)), names)
+            assert isinstance(inner, Product) and isinstance(inner.factors[-1], Value)
+            inner = rename_free(inner, names)
+            assert isinstance(inner, Product)
+            *parts, value = inner.factors
+            assert isinstance(value, Value) and isinstance(value.scalar, Var)
+            return Extreme(outer, kind, value.scalar.name, product(*parts))
+        case Lift(var, body):
+            return Lift(names.get(var, var), rename_free(body, names))
+        case Exists() | After() | Product() | Sum():
+            return with_children(expr, tuple(rename_free(part, names) for part in children(expr)))
+        case Relation() | DeltaRelation() | Value() | Test():
+            return rename(expr, names)
+        case _:
+            assert_never(expr)
+
+
+def _guard_locals(body: Expr, local: set[str], names: Mapping[str, str]) -> tuple[Expr, dict[str, str]]:
+    """Drop renamings of locals, and rename locals that a new name would capture."""
+    names = {old: new for old, new in names.items() if old not in local}
+    captured = local & set(names.values())
+    if captured:
+        fresh = Names(variables(body) | set(names.values()) | set(names))
+        body = rename_free(body, {name: fresh.fresh(name) for name in sorted(captured)})
+    return body, names
 
 
 class Names:

@@ -1,0 +1,42 @@
+# Every target below with a `##` comment is listed by `make help`.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fmt bench clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTHON ?= python3
+WORKERS ?= 2
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## create .venv and install everything from PyPI (quick when nothing changed)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,dev]'
+	@touch $@
+
+demo: setup ## watch a view follow its tables
+	$(BIN)/viewmill demo
+
+test: setup ## every test
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+check: setup ## lint, types and the fast tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+fmt: setup ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## time the compiler on the TPC-H queries
+	$(BIN)/python benchmarks/compile.py
+
+clean: ## remove .venv and every cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

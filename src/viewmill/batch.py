@@ -1,0 +1,119 @@
+"""One atomic batch over several tables.
+
+    with mill.batch() as batch:
+        batch.insert("orders", [...])
+        batch.delete("lineitem", [...])
+
+Operations take effect in order on a draft. The mill sees them when the block ends: all at once or, after an
+exception, not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeAlias
+
+from viewmill.catalog import RelationInfo
+from viewmill.errors import BindError, DataError
+from viewmill.intake import Given, Row, given_rows, key_alone, whole_row
+from viewmill.tables import BaseTable, Draft
+from viewmill.wording import quoted
+
+NetChange: TypeAlias = dict[str, dict[Row, int]]
+"""Net changes by relation: rows with weights other than 0."""
+
+
+class Batch:
+    """Pending changes. Made by `Mill.batch()`."""
+
+    def __init__(self, find: Callable[[str, str], BaseTable], commit: Callable[[NetChange], None]) -> None:
+        self._find = find
+        self._commit = commit
+        self._drafts: dict[str, Draft] = {}
+        self._open = True
+
+    def insert(self, table: str, data: object) -> None:
+        """Add rows."""
+        base, draft = self._draft(table, "insert into")
+        with draft.atomic():
+            for given in given_rows(data, base.info):
+                draft.insert(whole_row(given, base.info))
+
+    def delete(self, table: str, data: object) -> None:
+        """Remove rows, given whole, or by name with only the primary key."""
+        base, draft = self._draft(table, "delete from")
+        _check_deletable(base.info)
+        with draft.atomic():
+            for given in given_rows(data, base.info):
+                _delete(given, base, draft)
+
+    def update(self, table: str, data: object) -> None:
+        """Replace rows by whole new ones with the same primary key."""
+        base, draft = self._draft(table, "update")
+        _check_updatable(base.info)
+        with draft.atomic():
+            for given in given_rows(data, base.info):
+                draft.update(whole_row(given, base.info))
+
+    def changes(self) -> NetChange:
+        """The checked net change of every table that changes."""
+        for draft in self._drafts.values():
+            draft.check()
+        net = {name: draft.changes for name, draft in self._drafts.items()}
+        return {name: changes for name, changes in net.items() if changes}
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        if kind is None:
+            self._commit(self.changes())
+
+    def _draft(self, table: str, verb: str) -> tuple[BaseTable, Draft]:
+        if not self._open:
+            raise DataError("this batch has ended", hint="start another one with mill.batch()")
+        base = self._find(table, verb)
+        return base, self._drafts.setdefault(base.info.name, Draft(base))
+
+
+def _delete(given: Given, base: BaseTable, draft: Draft) -> None:
+    key = key_alone(given, base.info)
+    if key is None:
+        draft.delete(whole_row(given, base.info))
+    elif base.keeps_rows:
+        draft.delete_key(key)
+    else:
+        raise DataError(
+            f"cannot delete from table {quoted(base.info.name)} by key: its rows are not kept (stored = false)",
+            hint="pass whole rows",
+        )
+
+
+def _check_deletable(info: RelationInfo) -> None:
+    if info.kind == "stream":
+        raise BindError(
+            f"cannot delete from stream {quoted(info.name)}: a stream only grows",
+            hint="use CREATE TABLE for data that changes",
+        )
+
+
+def _check_updatable(info: RelationInfo) -> None:
+    if info.kind == "stream":
+        raise BindError(
+            f"cannot update stream {quoted(info.name)}: a stream only grows",
+            hint="use CREATE TABLE for data that changes",
+        )
+    if not info.primary_key:
+        raise BindError(
+            f"cannot update table {quoted(info.name)}: it has no primary key",
+            hint="delete the old rows and insert the new ones in one batch, or declare a PRIMARY KEY",
+        )
+    if not info.stored:
+        raise BindError(
+            f"cannot update table {quoted(info.name)}: its rows are not kept (stored = false)",
+            hint="delete the old rows and insert the new ones in one batch",
+        )

@@ -1,0 +1,168 @@
+"""What exists in a mill: tables, streams, views, and the program that keeps the views.
+
+Immutable: CREATE and DROP give a new value or raise, so one that is refused changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from viewmill.catalog import Catalog
+from viewmill.definition import Definition, define
+from viewmill.errors import BindError, Span, UnsupportedError
+from viewmill.intake import Row
+from viewmill.materialize.compile import ViewSpec, add_view, drop_view
+from viewmill.options import maintain_of
+from viewmill.program.nodes import EMPTY, Program
+from viewmill.sql.bind import bind
+from viewmill.sql.statements import CreateTable, CreateView, Drop, ParsedQuery
+from viewmill.tables import BaseTable
+from viewmill.wording import counted, nearest, quoted, titled
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """`tables` holds streams, too. The tables' rows change with every batch; which tables there are does not."""
+
+    catalog: Catalog = field(default_factory=Catalog)
+    tables: dict[str, BaseTable] = field(default_factory=dict)
+    views: dict[str, Definition] = field(default_factory=dict)
+    program: Program = EMPTY
+
+    def table(self, name: str, verb: str) -> BaseTable:
+        """The table or stream to `verb`."""
+        key = name.lower()
+        if key in self.views:
+            raise BindError(
+                f"cannot {verb} view {quoted(key)}: a view is filled by its query",
+                hint=f"change what it reads: {', '.join(sorted(self.views[key].reads)) or 'nothing'}",
+            )
+        if key not in self.tables:
+            hint = nearest(key, self.tables, "the tables and streams are")
+            raise BindError(f"there is no table {quoted(name)}", hint=hint)
+        return self.tables[key]
+
+    def view(self, name: str) -> Definition:
+        definition = self.views.get(name.lower())
+        if definition is None:
+            hint = nearest(name.lower(), self.views, "the views are")
+            raise BindError(f"there is no view {quoted(name)}", hint=hint)
+        return definition
+
+    @property
+    def rows(self) -> dict[str, dict[Row, int]]:
+        return {name: table.rows for name, table in self.tables.items()}
+
+    def create_table(self, statement: CreateTable) -> Definitions:
+        info = statement.info
+        if statement.if_not_exists and info.name in self.catalog.relations:
+            return self
+        self._check_free(info.name, statement.span)
+        tables = {**self.tables, info.name: BaseTable(info)}
+        return replace(self, catalog=self.catalog.with_relation(info), tables=tables)
+
+    def create_view(self, statement: CreateView) -> Definitions:
+        if statement.if_not_exists and statement.name in self.catalog.relations:
+            return self
+        if statement.or_replace and statement.name in self.views:
+            self._check_unread(statement.name, "replace", statement.span)
+            return self._without_view(statement.name).create_view(statement)
+        self._check_free(statement.name, statement.span)
+        definition = self._define(statement)
+        self._check_complete(definition, statement.span)
+        return replace(
+            self,
+            catalog=self.catalog.with_relation(definition.info),
+            views={**self.views, definition.name: definition},
+            program=self.compiled(definition, self.program),
+        )
+
+    def drop(self, statement: Drop) -> Definitions:
+        info = self.catalog.get(statement.name)
+        if info is None and statement.if_exists:
+            return self
+        if info is None:
+            known = [name for name, other in self.catalog.relations.items() if other.kind == statement.kind]
+            raise BindError(
+                f"there is no {statement.kind} {quoted(statement.name)}",
+                span=statement.span,
+                hint=nearest(statement.name, known, f"the {statement.kind}s are"),
+            )
+        if info.kind != statement.kind:
+            raise BindError(
+                f"{quoted(info.name)} is a {info.kind}, not a {statement.kind}",
+                span=statement.span,
+                hint=f"write DROP {info.kind.upper()} {info.name}",
+            )
+        self._check_unread(info.name, "drop", statement.span)
+        if info.kind == "view":
+            return self._without_view(info.name)
+        tables = {name: table for name, table in self.tables.items() if name != info.name}
+        return replace(self, catalog=self.catalog.without(info.name), tables=tables)
+
+    def query(self, query: ParsedQuery) -> Definition:
+        """An ad-hoc query, as a view without a place."""
+        return define("query", query.text, bind(query, self.catalog))
+
+    def compiled(self, definition: Definition, program: Program) -> Program:
+        """`program` with a view added."""
+        sizes = {name: len(table.rows) for name, table in self.tables.items() if table.keeps_rows}
+        spec = ViewSpec(definition.name, definition.expr, definition.fields, definition.maintain)
+        return add_view(program, spec, self.catalog, sizes)
+
+    def _define(self, statement: CreateView) -> Definition:
+        maintain = maintain_of(statement.options)
+        bound = bind(statement.query, self.catalog, statement.name)
+        width = len(bound.query.columns) - bound.hidden
+        if statement.columns and len(statement.columns) != width:
+            raise BindError(
+                f"view {quoted(statement.name)} names {counted(len(statement.columns), 'column')}, "
+                f"and its query has {counted(width, 'column')}",
+                span=statement.span,
+                hint="name every column of the query, or none",
+            )
+        return define(statement.name, statement.query.text, bound, names=statement.columns, maintain=maintain)
+
+    def _without_view(self, name: str) -> Definitions:
+        return replace(
+            self,
+            catalog=self.catalog.without(name),
+            views={other: view for other, view in self.views.items() if other != name},
+            program=drop_view(self.program, name),
+        )
+
+    def _check_free(self, name: str, span: Span) -> None:
+        taken = self.catalog.get(name)
+        if taken is not None:
+            raise BindError(
+                f"the name {quoted(name)} is taken by a {taken.kind}",
+                span=span,
+                hint=f"choose another name, or DROP {taken.kind.upper()} {name} first",
+            )
+
+    def _check_unread(self, name: str, verb: str, span: Span) -> None:
+        readers = [view.name for view in self.views.values() if name in view.reads]
+        if readers:
+            who = f"view {quoted(readers)} needs it" if len(readers) == 1 else f"views {quoted(readers)} need it"
+            raise BindError(
+                f"cannot {verb} {titled(self.catalog.relations[name])}: {who}",
+                span=span,
+                hint=f"drop {', '.join(readers)} first",
+            )
+
+    def _check_complete(self, definition: Definition, span: Span) -> None:
+        """A view must see all rows of what it reads."""
+        for name in sorted(definition.reads):
+            if name in self.views and self.views[name].presentation.cuts:
+                raise UnsupportedError(
+                    f"cannot maintain view {quoted(definition.name)} over view {quoted(name)}, which has a LIMIT",
+                    span=span,
+                    hint=f"move the LIMIT from {name} to {definition.name}, or read the tables below {name}",
+                )
+            table = self.tables.get(name)
+            if table is not None and table.touched and not table.keeps_rows:
+                raise UnsupportedError(
+                    f"view {quoted(definition.name)} would miss the rows that {titled(table.info)} has already had",
+                    span=span,
+                    hint="create views over what is not stored before its first batch",
+                )

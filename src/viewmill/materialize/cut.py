@@ -1,0 +1,167 @@
+"""Cut an expression into stores (Hot Dog section 2.2; DBToaster section 3.1).
+
+    Sum[b](d_R(a, b) * S(b, c) * T(c, d))   =>   Sum[b](d_R(a, b) * M_ST(b))      M_ST = Sum[b](S(b, c) * T(c, d))
+    Sum[b](R(a, b) * d_S(b, c) * T(c, d))   =>   Sum[b](M_R(b) * d_S(b, c) * M_T(c))
+
+The relations of a product fall into parts that share no variable except those the batch gives. Each part becomes a
+store, with the tests and values that concern it alone, keyed by what the rest needs of it. Parts are
+never multiplied with each other: that is factorisation, and it is why no cross product is ever stored.
+
+Bodies of nested aggregates are kept whole where possible: they are cut only between parts that share nothing at all,
+so that `(x := Sum[](S(b2, c) * (b2 := b)))` becomes one look-up, `(x := M_S(b))`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from viewmill.algebra.build import agg_sum, factors, product, sum_
+from viewmill.algebra.nodes import (
+    After,
+    AggSum,
+    DeltaRelation,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    Relation,
+    Sum,
+    Test,
+    Value,
+)
+from viewmill.algebra.schema import inputs, relations, schema
+
+StoreFor = Callable[[Expr], Expr]
+"""Gives a reader `M(vars)` for a definition, making the store if there is none yet."""
+
+
+def cut(expr: Expr, store_for: StoreFor, *, whole: bool = False) -> Expr:
+    """`expr` over stores. It must be expanded: no sums inside products."""
+    match expr:
+        case Sum(terms):
+            return sum_(cut(term, store_for, whole=whole) for term in terms)
+        case After(body):
+            return After(cut(body, store_for, whole=whole))
+        case AggSum(group, body):
+            inner = _cut_product(factors(body), frozenset(group), store_for, whole)
+            return inner if set(schema(inner)) == set(group) else agg_sum(group, inner)
+        case _:
+            return _cut_product(factors(expr), frozenset(schema(expr)), store_for, whole)
+
+
+def is_unrestricted(term: Expr) -> bool:
+    """No factor is as small as the batch, and some factor is large: running this means running over a whole store."""
+    parts = factors(term.body if isinstance(term, AggSum) else term)
+    large = any(relations(part) and schema(part) and not isinstance(part, Lift | Extreme) for part in parts)
+    return large and not any(_is_small(part) for part in parts)
+
+
+def _is_small(part: Expr) -> bool:
+    """A set of rows as small as the batch."""
+    return not relations(part) and isinstance(part, DeltaRelation | Exists | AggSum | Sum)
+
+
+@dataclass(slots=True)
+class _Part:
+    """Factors that will be one store."""
+
+    factors: list[Expr]
+    vars: set[str]
+
+
+def _cut_product(parts: tuple[Expr, ...], needed: frozenset[str], store_for: StoreFor, whole: bool) -> Expr:
+    given = _given(parts)
+    rows, rest = _split(parts, whole)
+    stores = _connect(rows, frozenset() if whole else given)
+    rest = _attach(rest, stores, given, whole)
+    done: list[Expr] = [_cut_nested(factor, store_for) for factor in rest]
+    for i, part in enumerate(stores):
+        others = [f for j, other in enumerate(stores) if j != i for f in other.factors]
+        read = needed.union(given, *(set(schema(f)) | inputs(f) for f in (*rest, *others)))
+        keys = tuple(name for name in schema(product(*part.factors)) if name in read)
+        done.append(store_for(agg_sum(keys, product(*part.factors))))
+    return product(*done)
+
+
+def _given(parts: Iterable[Expr]) -> frozenset[str]:
+    """Variables that are known before any store is read: from outside, from the batch, and what follows from these."""
+    parts = tuple(parts)
+    names = set(inputs(product(*parts))).union(*(schema(part) for part in parts if _is_small(part)))
+    while True:
+        more = {p.var for p in parts if isinstance(p, Lift) and isinstance(p.body, Value) and inputs(p) <= names} - names
+        if not more:
+            return frozenset(names)
+        names |= more
+
+
+def _split(parts: tuple[Expr, ...], whole: bool) -> tuple[list[Expr], list[Expr]]:
+    """Factors that bring rows of relations, and the rest. Kept whole, nested sets bring rows too."""
+    kinds = (Relation, Exists) if whole else (Relation,)
+    rows = [part for part in parts if isinstance(part, kinds) and relations(part)]
+    return rows, [part for part in parts if part not in rows]
+
+
+def _connect(rows: list[Expr], given: frozenset[str]) -> list[_Part]:
+    """Group factors that share a variable which is not given."""
+    stores: list[_Part] = []
+    for row in rows:
+        names = set(schema(row)) | inputs(row)
+        joined = [store for store in stores if (store.vars & names) - given]
+        merged = _Part([f for store in joined for f in store.factors] + [row], names.union(*(s.vars for s in joined)))
+        stores = [store for store in stores if store not in joined] + [merged]
+    return stores
+
+
+def _attach(rest: list[Expr], stores: list[_Part], given: frozenset[str], whole: bool) -> list[Expr]:
+    """Give each store the factors that concern it alone; return what is left."""
+    moved = True
+    while moved:
+        moved = False
+        for factor in rest:
+            home = _home(factor, stores, given, whole)
+            if home is not None:
+                home.factors.append(factor)
+                home.vars |= set(schema(factor))
+                rest = [other for other in rest if other is not factor]
+                moved = True
+                break
+    return rest
+
+
+def _home(factor: Expr, stores: list[_Part], given: frozenset[str], whole: bool) -> _Part | None:
+    used = inputs(factor)
+    if not used or used <= given:
+        return None
+    match factor:
+        case Test() | Value() | Lift(_, Value()):
+            pass
+        case Lift() | Extreme() if whole:
+            pass
+        case _:
+            return None
+    return next((store for store in stores if used <= store.vars), None)
+
+
+def _cut_nested(factor: Expr, store_for: StoreFor) -> Expr:
+    if not relations(factor):
+        return factor
+    match factor:
+        case Lift(var, body):
+            return Lift(var, cut(body, store_for, whole=True))
+        case Extreme(var, kind, of, After(body)):
+            return Extreme(var, kind, of, After(_cut_keeping(body, of, store_for)))
+        case Extreme(var, kind, of, body):
+            return Extreme(var, kind, of, _cut_keeping(body, of, store_for))
+        case Exists(body):
+            return Exists(cut(body, store_for, whole=True))
+        case _:
+            return cut(factor, store_for, whole=True)
+
+
+def _cut_keeping(body: Expr, of: str, store_for: StoreFor) -> Expr:
+    """The rows of an Extreme need only the variable that is compared, and what correlates them."""
+    if isinstance(body, Sum):
+        return sum_(_cut_keeping(term, of, store_for) for term in body.terms)
+    inner = body.body if isinstance(body, AggSum) else body
+    return _cut_product(factors(inner), frozenset((of,)), store_for, True)

@@ -1,0 +1,56 @@
+"""What a strategy is: for one store and one relation, the statement that follows the change.
+
+A strategy is a function `(workshop, store, relation) -> Change`. The workshop hands out what every strategy
+needs: the delta, and readers for definitions, which become stores when first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from viewmill.algebra.build import terms
+from viewmill.algebra.nodes import Expr, Relation
+from viewmill.algebra.schema import bottom_up
+from viewmill.materialize.cut import is_unrestricted
+from viewmill.program.nodes import How, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The right-hand side for a store: `+=` reads the state before the batch, `:=` the state after it."""
+
+    op: Literal["+=", ":="]
+    expr: Expr
+    how: How
+    reason: str
+
+
+class Workshop(Protocol):
+    def definition(self, store: Store) -> Expr:
+        """The store's definition, expanded."""
+
+    def delta(self, store: Store, relation: str) -> Expr:
+        """Its change when `relation` changes, expanded."""
+
+    def reader(self, definition: Expr) -> Expr:
+        """`M(vars)` for the store of a definition."""
+
+    def base(self, relation: Relation) -> Expr:
+        """The same rows, read from a store of the whole relation."""
+
+
+Strategy: TypeAlias = Callable[[Workshop, Store, str], Change]
+
+
+def over_base(shop: Workshop, expr: Expr) -> Expr:
+    """The expression with every relation read from the store that keeps it whole."""
+    return bottom_up(lambda node: shop.base(node) if isinstance(node, Relation) else node, expr)
+
+
+def obstacle(change: Expr, relation: str) -> str | None:
+    """Why a delta would run over whole stores, if it would (Hot Dog section 3.2.3)."""
+    if any(is_unrestricted(term) for term in terms(change)):
+        return f'a nested query over "{relation}" is not tied to the outer rows by an equality'
+    return None

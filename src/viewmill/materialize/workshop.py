@@ -1,0 +1,157 @@
+"""The stores of a program under construction, and the worklist that completes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from viewmill.algebra.build import sum_
+from viewmill.algebra.nodes import After, DeltaRelation, Expr, Relation
+from viewmill.algebra.schema import bottom_up, relations, schema, walk
+from viewmill.catalog import Catalog
+from viewmill.delta.derive import delta
+from viewmill.materialize.canonical import canonical
+from viewmill.materialize.choose import Plan
+from viewmill.materialize.reevaluate import reevaluate
+from viewmill.materialize.strategy import Change
+from viewmill.program.nodes import Program, Statement, Store, Trigger
+from viewmill.program.order import order
+from viewmill.program.schedule import schedule
+from viewmill.rewrite.drop_null_guards import Facts
+from viewmill.rewrite.pipeline import expand, simplify
+
+
+class StoreLimit(Exception):
+    """More stores than the plan allows."""
+
+
+class Stores:
+    """Readers for definitions; every definition asked for becomes a store, once."""
+
+    def __init__(self, program: Program, catalog: Catalog, plan: Plan, view: str) -> None:
+        self._before = program
+        self._catalog = catalog
+        self._plan = plan
+        self._view = view
+        self._stores = dict(program.stores)
+        self._by_form = {canonical(store.definition)[0]: store for store in program.stores.values()}
+        self._changes: dict[tuple[str, str], Change] = {}
+        self._new: list[Store] = []
+
+    @cached_property
+    def facts(self) -> Facts:
+        infos = self._catalog.relations.values()
+        return Facts(frozenset((i.name, c.name) for i in infos for c in i.columns if not c.nullable))
+
+    # --- what strategies ask for
+
+    def reader(self, definition: Expr) -> Expr:
+        definition = simplify(definition, self.facts)
+        if not relations(definition):
+            return definition
+        form, vars_ = canonical(definition)
+        store = self._by_form.get(form)
+        if store is None:
+            store = self._add(self._name(definition), schema(definition), definition)
+        ours, theirs = vars_, canonical(store.definition)[1]
+        by_key = dict(zip(theirs, ours, strict=True))
+        return Relation(store.name, store.keys, tuple(by_key[key] for key in store.keys))
+
+    def base(self, relation: Relation) -> Expr:
+        info = self._catalog.relations[relation.name]
+        whole = Relation(info.name, info.names, info.names)
+        store = self._by_form.get(canonical(whole)[0]) or self._add(info.name, info.names, whole)
+        assert isinstance(store.definition, Relation)
+        key_of = dict(zip(store.definition.fields, store.definition.vars, strict=True))
+        return Relation(store.name, tuple(key_of[f] for f in relation.fields), relation.vars)
+
+    def definition(self, store: Store) -> Expr:
+        return expand(store.definition, self.facts)
+
+    def delta(self, store: Store, relation: str) -> Expr:
+        return expand(delta(self.definition(store), frozenset((relation,))), self.facts)
+
+    # --- the worklist
+
+    def compile(self) -> None:
+        while self._new:
+            store = self._new.pop(0)
+            for relation in sorted(relations(store.definition)):
+                self.change(store, relation)
+
+    def change(self, store: Store, relation: str) -> Change:
+        """How `store` follows `relation`; computed once."""
+        key = store.name, relation
+        if key not in self._changes:
+            self._changes[key] = self._settled(self._plan.strategy(store, relation)(self, store, relation), store, relation)
+        return self._changes[key]
+
+    def _settled(self, change: Change, store: Store, relation: str) -> Change:
+        """With `After(E)` spelled out as stores plus their own changes; these must then be incremental too."""
+        for name in sorted(_after_stores(change.expr)):
+            inner = self._stores[name]
+            if relation in relations(inner.definition) and self._how(inner, relation) == "reevaluate":
+                reason = f'it reads store "{name}", which is re-evaluated'
+                again = reevaluate(self, store, relation)
+                return Change(again.op, again.expr, again.how, reason)
+        moving = {name for name, s in self._stores.items() if relation in relations(s.definition)}
+        return Change(change.op, spell_out(change.expr, moving), change.how, change.reason)
+
+    def _how(self, store: Store, relation: str) -> str:
+        trigger = self._before.triggers.get(relation)
+        old = [s.how for s in trigger.statements if s.target == store.name and s.op != "let"] if trigger else []
+        return old[0] if old else self.change(store, relation).how
+
+    def program(self) -> Program:
+        statements: dict[str, list[Statement]] = {
+            name: [s for s in trigger.statements] for name, trigger in self._before.triggers.items()
+        }
+        for (target, relation), change in self._changes.items():
+            store = self._stores[target]
+            statements.setdefault(relation, []).append(
+                Statement(target, store.keys, change.op, order(change.expr), change.how, change.reason)
+            )
+        triggers = {relation: Trigger(relation, schedule(relation, parts)) for relation, parts in statements.items()}
+        return Program(self._stores, triggers, self._before.views, self._fields())
+
+    def _fields(self) -> dict[str, tuple[str, ...]]:
+        read = set().union(*(relations(store.definition) for store in self._stores.values()))
+        return {name: info.names for name, info in self._catalog.relations.items() if name in read}
+
+    def _add(self, name: str, keys: tuple[str, ...], definition: Expr) -> Store:
+        store = Store(self._free(name), keys, definition)
+        self._stores[store.name] = store
+        self._by_form[canonical(definition)[0]] = store
+        self._new.append(store)
+        if len(self._stores) - len(self._before.stores) > self._plan.limit:
+            raise StoreLimit
+        return store
+
+    def _name(self, definition: Expr) -> str:
+        names = sorted(relations(definition))
+        if not self._new and len(self._stores) == len(self._before.stores):
+            return self._view
+        return "M_" + ("" if all(len(name) == 1 for name in names) else "_").join(names)
+
+    def _free(self, name: str) -> str:
+        taken = set(self._stores) | (set(self._catalog.relations) - {name})
+        count, free = 1, name
+        while free in taken:
+            count += 1
+            free = f"{name}_{count}"
+        return free
+
+
+def _after_stores(expr: Expr) -> set[str]:
+    return {name for node in walk(expr) if isinstance(node, After) for name in relations(node.body)}
+
+
+def spell_out(expr: Expr, moving: set[str]) -> Expr:
+    """`After(M(b))  =>  M(b) + d_M(b)` for stores that change, `After(M(b))  =>  M(b)` for others."""
+
+    def step(node: Expr) -> Expr:
+        if isinstance(node, Relation) and node.name in moving:
+            return sum_((node, DeltaRelation(node.name, node.fields, node.vars)))
+        return node
+
+    return bottom_up(lambda node: bottom_up(step, node.body) if isinstance(node, After) else node, expr)

@@ -1,0 +1,249 @@
+"""The mill: tables, views, and the batches that keep them in step.
+
+    mill = viewmill.connect()
+    mill.sql("CREATE TABLE t (a INT PRIMARY KEY, b INT); CREATE MATERIALIZED VIEW v AS SELECT sum(b) AS s FROM t")
+    mill.insert("t", [(1, 10), (2, 20)])
+    mill.view("v").to_arrow()
+
+Everything is checked before anything changes: a statement or batch that is refused leaves no trace. One mill belongs
+to one thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import assert_never
+
+from viewmill.algebra.evaluate import Contents
+from viewmill.batch import Batch, NetChange
+from viewmill.catalog import ColumnInfo, RelationInfo
+from viewmill.definition import Definition
+from viewmill.definitions import Definitions
+from viewmill.engines.interpreter import Interpreter
+from viewmill.errors import DataError, UnsupportedError
+from viewmill.explain import explain
+from viewmill.intake import Row
+from viewmill.output import present
+from viewmill.program.nodes import EMPTY
+from viewmill.recompute import answer, recompute, table_contents
+from viewmill.result import Result
+from viewmill.sql.parse import parse_statements
+from viewmill.sql.statements import (
+    CreateTable,
+    CreateView,
+    Delete,
+    Drop,
+    Explain,
+    Insert,
+    ParsedQuery,
+    Select,
+    Statement,
+    Update,
+)
+from viewmill.status import RelationStatus, Status, StoreStatus, ViewStatus
+from viewmill.subscriptions import Changes, Subscriber, Subscriptions, changes_between, changes_of
+from viewmill.types import STRING
+from viewmill.verification import Verification, compare
+from viewmill.view import View
+
+
+def connect(
+    path: str | None = None, *, spark: object = None, checkpoint: str | None = None, dialect: str = "spark"
+) -> Mill:
+    """A new mill, in this process and in memory. `dialect` is the SQL dialect: any that sqlglot knows."""
+    if path is not None:
+        raise UnsupportedError(
+            "a mill that lives on disk is not there yet", hint="use viewmill.connect() without a path"
+        )
+    if spark is not None or checkpoint is not None:
+        raise UnsupportedError("a mill on Spark is not there yet", hint="use viewmill.connect() without arguments")
+    return Mill(dialect=dialect)
+
+
+class Mill:
+    """Tables, streams and views in this process. Made by `viewmill.connect()`."""
+
+    def __init__(self, *, dialect: str = "spark") -> None:
+        self._dialect = dialect
+        self._definitions = Definitions()
+        self._engine = Interpreter()
+        self._subscriptions = Subscriptions()
+        self._version = 0
+        self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
+
+    # --- SQL
+
+    def sql(self, text: str) -> Result:
+        """Run every statement of `text`, one by one; the answer of the last."""
+        answers = list(self.script(text))
+        return answers[-1] if answers else self._nothing()
+
+    def script(self, text: str) -> Iterator[Result]:
+        """Run every statement of `text`, giving each one's answer. All are parsed before the first is run."""
+        for statement in parse_statements(text, self._dialect):
+            yield self._run(statement)
+
+    def _run(self, statement: Statement) -> Result:
+        match statement:
+            case CreateTable():
+                self._install(self._definitions.create_table(statement))
+            case CreateView():
+                self._install(self._definitions.create_view(statement))
+            case Drop():
+                self._install(self._definitions.drop(statement))
+            case Insert():
+                self._insert(statement)
+            case Delete():
+                self._delete(statement)
+            case Update():
+                self._update(statement)
+            case Select(query):
+                return self._select(query)
+            case Explain():
+                return self._explain(statement)
+            case _:
+                assert_never(statement)
+        return self._nothing()
+
+    def _install(self, definitions: Definitions) -> None:
+        if definitions is self._definitions:
+            return
+        if definitions.program is not self._definitions.program:
+            self._engine.install(definitions.program, definitions.rows)
+        for name in self._subscriptions.followed:
+            if definitions.views.get(name) is not self._definitions.views[name]:
+                self._subscriptions.forget(name)
+        self._definitions = definitions
+        self._state += 1
+
+    def _nothing(self) -> Result:
+        return Result((), (), self._version)
+
+    # --- changes
+
+    def insert(self, table: str, data: object) -> None:
+        """Add rows: Arrow, pandas, a list of tuples or of dicts."""
+        with self.batch() as batch:
+            batch.insert(table, data)
+
+    def delete(self, table: str, data: object) -> None:
+        """Remove rows, given whole, or by name with only the primary key."""
+        with self.batch() as batch:
+            batch.delete(table, data)
+
+    def update(self, table: str, data: object) -> None:
+        """Replace rows by whole new ones with the same primary key."""
+        with self.batch() as batch:
+            batch.update(table, data)
+
+    def batch(self) -> Batch:
+        """`with mill.batch() as batch:` changes several tables at once, or none."""
+        state = self._state
+
+        def commit(changes: NetChange) -> None:
+            if self._state != state:
+                raise DataError(
+                    "the mill changed while this batch was open; nothing of the batch was applied",
+                    hint="change the mill only through the batch until its block ends",
+                )
+            self._commit(changes)
+
+        return Batch(self._definitions.table, commit)
+
+    def _commit(self, changes: NetChange) -> None:
+        if not changes:
+            return
+        followed = self._subscriptions.followed
+        before = {name: self.read(name) for name in followed if self._definitions.views[name].presentation.cuts}
+        changed = self._engine.apply(changes)
+        for name, rows in changes.items():
+            self._definitions.tables[name].commit(rows)
+        self._version += 1
+        self._state += 1
+        self._subscriptions.notify(
+            {name: self._changes(name, changed.get(name, {}), before.get(name)) for name in followed}
+        )
+
+    def _changes(self, name: str, change: Mapping[Row, int], before: Result | None) -> Changes:
+        if before is None:
+            return changes_of(self._version, change, self._definitions.views[name].presentation.hidden)
+        return changes_between(self._version, before, self.read(name))
+
+    # --- reading
+
+    @property
+    def tables(self) -> Mapping[str, RelationInfo]:
+        """Tables and streams by name."""
+        return {name: table.info for name, table in self._definitions.tables.items()}
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        return tuple(self._definitions.views)
+
+    @property
+    def version(self) -> int:
+        """The number of the last committed batch."""
+        return self._version
+
+    def view(self, name: str) -> View:
+        return View(self._definitions.view(name).name, self)
+
+    def read(self, name: str) -> Result:
+        """All rows of a view, as its ORDER BY and LIMIT say."""
+        definition = self._definitions.view(name)
+        rows = present(self._engine.contents(definition.name), definition.presentation)
+        return Result(definition.columns, tuple(rows), self._version)
+
+    def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` after every batch that changes the view; returns what ends this."""
+        return self._subscriptions.add(self._definitions.view(name).name, subscriber)
+
+    def explain(self, name: str, *, stage: str = "program") -> str:
+        """A view at one stage of its compilation: sql, bound, algebra, delta or program."""
+        return explain(self._definitions.view(name), self._definitions.program, stage)
+
+    def verify(self, name: str) -> Verification:
+        """Recompute a view from the base tables and compare: true if it is right, else it holds what differs."""
+        definition = self._definitions.view(name)
+        recomputed = recompute(definition.name, self._definitions.views, self._definitions.tables)
+        return compare(definition.name, self._engine.contents(definition.name), recomputed)
+
+    def status(self) -> Status:
+        """Version, rows, stores, and how each view is maintained and why."""
+        return Status(
+            self._version,
+            tuple(
+                RelationStatus(name, table.info.kind, sum(table.rows.values()) if table.keeps_rows else None)
+                for name, table in self._definitions.tables.items()
+            ),
+            tuple(
+                ViewStatus(name, len(self.read(name)), view.maintain, self._definitions.program.views[name].maintenance)
+                for name, view in self._definitions.views.items()
+            ),
+            tuple(StoreStatus(name, self._engine.size(name)) for name in self._definitions.program.stores),
+        )
+
+    def _select(self, query: ParsedQuery) -> Result:
+        definition = self._definitions.query(query)
+        rows = present(self._answer(definition), definition.presentation)
+        return Result(definition.columns, tuple(rows), self._version)
+
+    def _answer(self, definition: Definition) -> dict[Row, int]:
+        return answer(definition, {name: self._readable(name) for name in definition.reads})
+
+    def _readable(self, name: str) -> Contents:
+        """What an ad-hoc query sees of a table or view."""
+        if name in self._definitions.views:
+            result = self.read(name)
+            return Contents(tuple(column.name for column in result.columns), dict(Counter(result.rows)))
+        return table_contents(self._definitions.tables[name])
+
+    def _explain(self, statement: Explain) -> Result:
+        stage = statement.stage or "program"
+        if isinstance(statement.target, str):
+            text = self.explain(statement.target, stage=stage)
+        else:
+            definition = self._definitions.query(statement.target)
+            text = explain(definition, self._definitions.compiled(definition, EMPTY), stage)
+        return Result((ColumnInfo("plan", STRING, nullable=False),), ((text,),), self._version)

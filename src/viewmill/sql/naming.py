@@ -1,0 +1,101 @@
+"""Readable variables. While a query is bound its variables are `name#7`, unique but ugly; here they become `name`, `name_2`.
+
+The view's own columns are named first, so that they keep their names all the way down to the stores; then, from the outer
+query inwards, what they are made of. In `SELECT a FROM r` the output is `a` and the field of r is `a_2`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from viewmill.algebra.schema import Names
+from viewmill.sql.bound import (
+    BoundExpr,
+    BoundView,
+    Derived,
+    ExistsQuery,
+    InQuery,
+    Join,
+    Query,
+    ScalarQuery,
+    Select,
+    SetOperation,
+    Source,
+    Table,
+    Values,
+)
+from viewmill.sql.walk import Rewrite, parts_of
+
+_LONGEST = 32
+
+
+class _Rename(Rewrite):
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def var(self, var: str) -> str:
+        return self.names[var]
+
+
+def name_variables(view: BoundView) -> BoundView:
+    fresh = Names()
+    names = {var: fresh.fresh(_readable(var)) for var in dict.fromkeys(_query(view.query))}
+    return BoundView(_Rename(names).query(view.query), view.hidden, view.order, view.limit, view.offset)
+
+
+def _readable(var: str) -> str:
+    """`sum((a * b))#3` gives `sum_a_b`."""
+    words = re.sub(r"\W+", "_", var.rpartition("#")[0]).strip("_")[:_LONGEST].strip("_")
+    return words if words and not words[0].isdigit() else f"x_{words}".strip("_")
+
+
+# Every variable that is bound somewhere, in the order in which names are given.
+
+
+def _query(query: Query) -> Iterator[str]:
+    match query:
+        case Select():
+            yield from (output.var for output in query.outputs)
+            if query.source is not None:
+                yield from _source(query.source)
+            yield from (key.var for key in query.group or ())
+            yield from (aggregate.var for aggregate in query.aggregates)
+            yield from _subqueries(query)
+        case SetOperation():
+            yield from (field.var for field in query.columns)
+            yield from _query(query.left)
+            yield from _query(query.right)
+        case Values():
+            yield from (field.var for field in query.columns)
+
+
+def _source(source: Source) -> Iterator[str]:
+    match source:
+        case Table():
+            yield from (field.var for field in source.fields)
+        case Derived():
+            yield from _query(source.query)
+        case Join():
+            yield from _source(source.left)
+            yield from _source(source.right)
+            yield from _inside(source.on)
+
+
+def _subqueries(select: Select) -> Iterator[str]:
+    yield from _inside(select.where)
+    for key in select.group or ():
+        yield from _inside(key.expr)
+    for aggregate in select.aggregates:
+        yield from _inside(aggregate.arg)
+        yield from _inside(aggregate.filter)
+    yield from _inside(select.having)
+    for output in select.outputs:
+        yield from _inside(output.expr)
+
+
+def _inside(expr: BoundExpr | None) -> Iterator[str]:
+    """The variables of the subqueries in an expression."""
+    for part in parts_of(expr) if expr is not None else ():
+        if isinstance(part, ScalarQuery | ExistsQuery | InQuery):
+            yield from _query(part.query)

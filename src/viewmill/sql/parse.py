@@ -1,0 +1,39 @@
+"""SQL text -> statements.
+
+The text is tokenised once. Our own words (STREAM, WITH (maintain = ...), SERVER stream) are read from the tokens
+(`ddl.py`); what lies between is sqlglot's (`grammar.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot.tokens import Token, TokenType
+
+from viewmill.sql import ddl, dml
+from viewmill.sql.cursor import Cursor
+from viewmill.sql.grammar import DEFAULT_DIALECT, tokenize
+from viewmill.sql.statements import Statement
+
+
+def parse_statements(sql: str, dialect: str = DEFAULT_DIALECT) -> list[Statement]:
+    """Every statement of a script, in order; `;` separates them."""
+    statements: list[Statement] = []
+    for tokens in _split(tokenize(sql, dialect)):
+        cursor = Cursor(sql, tokens)
+        if cursor.accept("CREATE"):
+            statements.append(ddl.create(cursor, dialect))
+        elif cursor.accept("DROP"):
+            statements.append(ddl.drop(cursor))
+        else:
+            statements.append(dml.statement(cursor, dialect))
+    return statements
+
+
+def _split(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
+    start = 0
+    for index, token in enumerate((*tokens, None)):
+        if token is None or token.token_type == TokenType.SEMICOLON:
+            if index > start:
+                yield tokens[start:index]
+            start = index + 1

@@ -1,0 +1,160 @@
+"""Base tables as the session keeps them, and the pending changes of one batch to one table.
+
+A `BaseTable` is a multiset of rows with an index on the primary key. A `Draft` lays changes over it, in the
+order they are given, and leaves it alone: a draft is thrown away or, once checked, committed whole.
+
+    draft.insert(r); draft.delete(r)     changes nothing
+    two rows with one key                allowed on the way, refused by `check`
+
+Streams and tables with `stored = false` keep no rows, so their drafts can only count: nothing is known to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from viewmill.catalog import RelationInfo
+from viewmill.errors import DataError
+from viewmill.intake import Row
+from viewmill.wording import quoted, shown
+
+
+class BaseTable:
+    """`rows`: how often each row occurs. `by_key`: the row of each primary key."""
+
+    def __init__(self, info: RelationInfo) -> None:
+        self.info = info
+        self.rows: dict[Row, int] = {}
+        self.by_key: dict[Row, Row] = {}
+        self.touched = False  # has any change been committed, kept or not
+        self._key_positions = tuple(info.names.index(name) for name in info.primary_key)
+
+    @property
+    def keeps_rows(self) -> bool:
+        return self.info.stored and self.info.kind == "table"
+
+    def key(self, row: Row) -> Row:
+        return tuple(row[i] for i in self._key_positions)
+
+    def commit(self, changes: dict[Row, int]) -> None:
+        """Take checked changes. Cannot fail."""
+        self.touched = self.touched or bool(changes)
+        if not self.keeps_rows:
+            return
+        for row, weight in changes.items():
+            if weight < 0 and self.info.primary_key:
+                self.by_key.pop(self.key(row), None)
+            count = self.rows.get(row, 0) + weight
+            if count:
+                self.rows[row] = count
+            else:
+                del self.rows[row]
+        # After all removals: an update removes and adds the same key.
+        if self.info.primary_key:
+            self.by_key.update((self.key(row), row) for row, weight in changes.items() if weight > 0)
+
+
+class Draft:
+    """Pending changes to one table: each operation sees those before it."""
+
+    def __init__(self, table: BaseTable) -> None:
+        self._table = table
+        self._changes: dict[Row, int] = {}
+        self._log: list[tuple[Row, int]] = []  # what `_changes` adds up
+        self._touched: dict[Row, dict[Row, None]] = {}  # rows by key; a dict keeps the order of arrival
+
+    @property
+    def changes(self) -> dict[Row, int]:
+        """The net change: rows with weights other than 0."""
+        return {row: weight for row, weight in self._changes.items() if weight}
+
+    def insert(self, row: Row) -> None:
+        self._add(row, 1)
+
+    def delete(self, row: Row) -> None:
+        if self._table.keeps_rows and self._count(row) < 1:
+            raise DataError(
+                f"cannot delete from table {quoted(self._name)} a row that is not there: {shown(row)}",
+                hint=self._other_row_hint(row),
+            )
+        self._add(row, -1)
+
+    def delete_key(self, key: Row) -> None:
+        self._add(self._row_of_key(key, "delete from"), -1)
+
+    def update(self, row: Row) -> None:
+        """Replace the row that has the same primary key."""
+        self._add(self._row_of_key(self._table.key(row), "update"), -1)
+        self._add(row, 1)
+
+    @contextmanager
+    def atomic(self) -> Iterator[None]:
+        """If one operation inside is refused, none of them happened."""
+        done = len(self._log)
+        try:
+            yield
+        except BaseException:
+            for row, weight in self._log[done:]:
+                self._changes[row] -= weight
+            del self._log[done:]
+            raise
+
+    def check(self) -> None:
+        """Refuse two rows with one primary key."""
+        if not (self._table.info.primary_key and self._table.keeps_rows):
+            return
+        for key in self._touched:
+            rows = self._rows_of_key(key)
+            if sum(map(self._count, rows)) > 1:
+                raise DataError(
+                    f"table {quoted(self._name)} would have two rows with primary key {self._shown_key(key)}: "
+                    + " and ".join(shown(row) for row in (rows if len(rows) > 1 else rows * 2)[:2]),
+                    hint="use update to replace a row, or delete the old one in the same batch",
+                )
+
+    @property
+    def _name(self) -> str:
+        return self._table.info.name
+
+    def _add(self, row: Row, weight: int) -> None:
+        self._changes[row] = self._changes.get(row, 0) + weight
+        self._log.append((row, weight))
+        if self._table.info.primary_key:
+            self._touched.setdefault(self._table.key(row), {})[row] = None
+
+    def _count(self, row: Row) -> int:
+        return self._table.rows.get(row, 0) + self._changes.get(row, 0)
+
+    def _rows_of_key(self, key: Row) -> list[Row]:
+        """The rows that have the key now."""
+        rows = dict.fromkeys([self._table.by_key[key]] if key in self._table.by_key else [])
+        rows.update(self._touched.get(key, {}))
+        return [row for row in rows if self._count(row) > 0]
+
+    def _row_of_key(self, key: Row, verb: str) -> Row:
+        rows = self._rows_of_key(key)
+        if not rows:
+            raise DataError(
+                f"cannot {verb} table {quoted(self._name)}: no row has primary key {self._shown_key(key)}",
+                hint="insert it instead" if verb == "update" else None,
+            )
+        if len(rows) > 1 or self._count(rows[0]) > 1:
+            raise DataError(
+                f"cannot {verb} table {quoted(self._name)}: two rows now have primary key {self._shown_key(key)}",
+                hint="delete or update the old row before inserting the new one",
+            )
+        return rows[0]
+
+    def _shown_key(self, key: Row) -> str:
+        return ", ".join(
+            f"{name} = {shown(value)}" for name, value in zip(self._table.info.primary_key, key, strict=True)
+        )
+
+    def _other_row_hint(self, row: Row) -> str | None:
+        if not self._table.info.primary_key:
+            return None
+        rows = self._rows_of_key(self._table.key(row))
+        if not rows:
+            return None
+        return f"the row with this key is {shown(rows[0])}; to delete by key, pass dicts with only the key columns"

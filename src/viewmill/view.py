@@ -1,0 +1,93 @@
+"""A handle on one view: read it, look rows up, follow its changes.
+
+    view = mill.view("revenue")
+    view.to_arrow()                 # everything, at the last committed version
+    view["1995-Q1"]                 # the one row whose first column is this
+    view.subscribe(print)           # called after every batch that changes the view
+
+A handle holds no rows: each read sees the version of that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from viewmill.catalog import ColumnInfo
+from viewmill.errors import DataError
+from viewmill.intake import Row
+from viewmill.result import Result
+from viewmill.subscriptions import Subscriber
+from viewmill.wording import quoted, shown
+
+
+class Reader(Protocol):
+    """What a view needs from its mill."""
+
+    def read(self, name: str) -> Result: ...
+
+    def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]: ...
+
+
+class View:
+    """Made by `Mill.view(name)`."""
+
+    def __init__(self, name: str, reader: Reader) -> None:
+        self.name = name
+        self._reader = reader
+
+    def to_arrow(self) -> pa.Table:
+        return self.read().to_arrow()
+
+    def to_pandas(self) -> Any:
+        return self.read().to_pandas()
+
+    def to_dicts(self) -> list[dict[str, object]]:
+        return self.read().to_dicts()
+
+    def read(self) -> Result:
+        """All rows at one version, ordered and cut as the view's ORDER BY and LIMIT say."""
+        return self._reader.read(self.name)
+
+    @property
+    def columns(self) -> tuple[ColumnInfo, ...]:
+        return self.read().columns
+
+    @property
+    def version(self) -> int:
+        """The batch that the view shows."""
+        return self.read().version
+
+    def __len__(self) -> int:
+        return len(self.read())
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.read())
+
+    def __getitem__(self, key: object) -> dict[str, object]:
+        """The one row whose leading columns equal `key`: a value, or a tuple of values.
+
+        For a grouped view that selects its keys first, this is the row of a group.
+        """
+        wanted = key if isinstance(key, tuple) else (key,)
+        found = [row for row in self.read().to_dicts() if tuple(row.values())[: len(wanted)] == wanted]
+        if not found:
+            raise KeyError(key)
+        if len(found) > 1:
+            raise DataError(
+                f"{len(found)} rows of view {quoted(self.name)} start with {shown(wanted)}",
+                hint="give more leading columns, or read the view with to_arrow()",
+            )
+        return found[0]
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call `callback(changes)` after every batch that changes this view. Returns what ends the subscription."""
+        return self._reader.follow(self.name, callback)
+
+    def __repr__(self) -> str:
+        return f"View({self.name!r})"
+
+    def __str__(self) -> str:
+        return str(self.read())

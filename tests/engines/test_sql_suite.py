@@ -1,0 +1,66 @@
+"""Hundreds of small queries, maintained every way, against DuckDB.
+
+Each file of `fixtures/queries` is a theme: blocks of `# title`, then Spark SQL and, where DuckDB needs other words,
+`-- duckdb:` and the same question in those. All queries of a theme are views of one mill, so that they share stores; after
+every batch each of them must equal DuckDB's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from follow import STRATEGIES, Story, failures, tell
+from oracle import Question, difference
+from workload import SUITE, Batch, Churn, Database
+
+QUERIES = Path(__file__).parents[1] / "fixtures" / "queries"
+THEMES = sorted(file.stem for file in QUERIES.glob("*.txt"))
+SALT = 11  # of those tried, the one that leaves the fewest answers empty
+
+
+@cache
+def story(theme: str) -> Story:
+    return tell(SUITE, questions(theme), steps(seed=crc32(theme.encode()) + SALT))
+
+
+def questions(theme: str) -> Iterator[Question]:
+    """Every block of the theme's file."""
+    for block in (QUERIES / f"{theme}.txt").read_text().strip().split("\n\n"):
+        title, _, body = block.partition("\n")
+        sql, _, duckdb = body.partition("\n-- duckdb:")
+        assert title.startswith("# ") and sql, f"{theme}: malformed block {title!r}"
+        yield Question(title[2:], sql, duckdb.strip() or None)
+
+
+def steps(seed: int) -> Iterator[tuple[Batch, Database]]:
+    """What a theme lives through: tables that fill, change, empty, fill again and change."""
+    churn = Churn(SUITE, seed)
+    yield churn.start(rows=12), churn.snapshot()
+    for _ in range(3):
+        yield churn.step(), churn.snapshot()
+    yield churn.clear(), churn.snapshot()
+    yield churn.start(rows=8), churn.snapshot()
+    yield churn.step(), churn.snapshot()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("theme", THEMES)
+def test_views_follow_their_queries(theme: str, strategy: str) -> None:
+    wrong = failures(story(theme), strategy)
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_queries_have_something_to_say(theme: str) -> None:
+    """An answer that never changes proves nothing. Up to a fifth of a theme may be about emptiness itself."""
+    first, *later = story(theme).answers
+    silent = [
+        question.title
+        for number, question in enumerate(story(theme).questions)
+        if not any(difference(answer[number].rows, first[number].rows) for answer in later)
+    ]
+    assert 5 * len(silent) <= len(first), silent
