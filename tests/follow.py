@@ -1,7 +1,7 @@
 """Views of one mill, followed through the same batches as DuckDB and compared after each.
 
-A `Story` is what happens: tables, questions asked of them, batches, and the answers after every batch. It does not depend on
-how the views are maintained, so DuckDB answers once for all strategies.
+A `Story` is what happens: tables, questions asked of them, batches, and the answers after every batch. It does not
+depend on how the views are maintained, so DuckDB answers once for all strategies.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import viewmill
 from oracle import Answer, Oracle, Question, disagreement, rows_of
 from workload import Batch, Database, Table, apply
+
+import viewmill
 
 STRATEGIES = ("recursive", "first_order", "reevaluate", "auto")
 
@@ -24,9 +25,7 @@ class Story:
     answers: tuple[tuple[Answer, ...], ...]
 
 
-def tell(
-    tables: Sequence[Table], questions: Iterable[Question], steps: Iterable[tuple[Batch, Database]]
-) -> Story:
+def tell(tables: Sequence[Table], questions: Iterable[Question], steps: Iterable[tuple[Batch, Database]]) -> Story:
     """Ask DuckDB every question after every step, a batch and the tables after it."""
     asked, batches, answers = tuple(questions), [], []
     oracle = Oracle(tables)

@@ -1,26 +1,26 @@
 """DuckDB as an outside truth, and the comparison of a view with its answer.
 
-Rows are compared as whole multisets. Integers, strings, dates and booleans must be equal, and so must decimals of one scale.
-Where DuckDB computes in doubles and Spark in decimals (division, AVG), a decimal may differ by half a unit of its
-last place; doubles may differ by 1e-9, relative or absolute, since a sum depends on its order.
+Rows are compared as whole multisets. Integers, strings, dates and booleans must be equal, and so must decimals of one
+scale. Where DuckDB computes in doubles and Spark in decimals (division, AVG), a decimal may differ by half a unit of
+its last place; doubles may differ by 1e-9, relative or absolute, since a sum depends on its order.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
-
 from workload import Database, Row, Table
 
 TOLERANCE = 1e-9
@@ -72,6 +72,15 @@ class Question:
         keys = [_position(item.this, self.names) for item in order.expressions] if order else []
         positions = [key for key in keys if key is not None]
         return positions if len(positions) == len(keys) else None
+
+
+def questions_of(file: Path) -> Iterator[Question]:
+    """Every block of a file: `# title`, Spark SQL and, where DuckDB needs other words, `-- duckdb:` and those."""
+    for block in file.read_text().strip().split("\n\n"):
+        title, _, body = block.partition("\n")
+        sql, _, duckdb = body.partition("\n-- duckdb:")
+        assert title.startswith("# ") and sql, f"{file.name}: malformed block {title!r}"
+        yield Question(title[2:], sql, duckdb.strip() or None)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """A very small TPC-H database on which every one of the 22 queries has an answer.
 
-`tpchgen-cli` makes the data at the smallest scale; a thinned part of it is kept, about 60 orders and 250 lineitems, chosen so
-that joins still meet. The values that the queries select by (dates, brands, nations, phone prefixes, words in
-comments) are then drawn anew from those the queries ask for, since one of 150 customers in one of 25 nations would
+`tpchgen-cli` makes the data at the smallest scale; a thinned part of it is kept, about 60 orders and 250 lineitems,
+chosen so that joins still meet. The values that the queries select by (dates, brands, nations, phone prefixes, words
+in comments) are then drawn anew from those the queries ask for, since one of 150 customers in one of 25 nations would
 hardly ever be the right one.
 
 The rows that are not loaded at first are the pool that later inserts draw from. Updates take values from other rows of
@@ -25,11 +25,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-from tpch_schema import TABLES as DDL
+from tpch_schema import TPCH_SCHEMA
 from workload import Row, Table
 
 Record = dict[str, Any]
+
+DDL = {statement.split()[2]: statement for statement in TPCH_SCHEMA.split(";") if statement.strip()}
 
 KEYS = {
     "region": ("r_regionkey",),
@@ -110,12 +111,13 @@ def _generate() -> tuple[dict[str, pa.Schema], dict[str, list[Record]]]:
     with TemporaryDirectory() as folder:
         subprocess.run([program, "parquet", "-s", "0.001", "-o", folder, "-q"], check=True, capture_output=True)
         tables = {name: pq.read_table(Path(folder) / f"{name}.parquet") for name in KEYS}
-    schemas = {name: pa.schema([(f.name, _stored_type(f.type)) for f in table.schema]) for name, table in tables.items()}
+    schemas = {name: _stored(table.schema) for name, table in tables.items()}
     return schemas, {name: table.to_pylist() for name, table in tables.items()}
 
 
-def _stored_type(written: pa.DataType) -> pa.DataType:
-    return pa.string() if written == pa.string_view() else written
+def _stored(written: pa.Schema) -> pa.Schema:
+    """Strings as strings, where the file has views of them."""
+    return pa.schema([(f.name, pa.string() if f.type == pa.string_view() else f.type) for f in written])
 
 
 def _thin(random: Random, full: dict[str, list[Record]]) -> dict[str, list[Record]]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from viewmill.catalog import ColumnInfo
-from viewmill.errors import InternalError
+from viewmill.errors import DataError, InternalError
 from viewmill.types import Type
+from viewmill.wording import quoted
 
 _PLAIN: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -41,5 +42,12 @@ def arrow_schema(columns: Sequence[ColumnInfo]) -> pa.Schema:
 def arrow_table(columns: Sequence[ColumnInfo], rows: Iterable[tuple[object, ...]]) -> pa.Table:
     schema = arrow_schema(columns)
     kept = list(rows)
-    arrays = [pa.array([row[i] for row in kept], field.type) for i, field in enumerate(schema)]
+    arrays = [_array(field, [row[i] for row in kept]) for i, field in enumerate(schema)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(field: pa.Field, values: list[object]) -> pa.Array:
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise DataError(f"a value of column {quoted(field.name)} does not fit {field.type}: {error}") from None

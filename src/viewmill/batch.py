@@ -27,7 +27,7 @@ NetChange: TypeAlias = dict[str, dict[Row, int]]
 class Batch:
     """Pending changes. Made by `Mill.batch()`."""
 
-    def __init__(self, find: Callable[[str, str], BaseTable], commit: Callable[[NetChange], None]) -> None:
+    def __init__(self, find: Callable[[str, str], BaseTable], commit: Callable[[Batch], None]) -> None:
         self._find = find
         self._commit = commit
         self._drafts: dict[str, Draft] = {}
@@ -71,7 +71,7 @@ class Batch:
     ) -> None:
         self._open = False
         if kind is None:
-            self._commit(self.changes())
+            self._commit(self)
 
     def _draft(self, table: str, verb: str) -> tuple[BaseTable, Draft]:
         if not self._open:

@@ -32,9 +32,7 @@ errors = Console(stderr=True)
 P = ParamSpec("P")
 
 Pipeline = Annotated[Path, typer.Argument(help="A file of SQL statements.", exists=True, dir_okay=False)]
-Loads = Annotated[
-    list[str] | None, typer.Option("--load", metavar="TABLE=FILE", help="Parquet or CSV to insert.")
-]
+Loads = Annotated[list[str] | None, typer.Option("--load", metavar="TABLE=FILE", help="Parquet or CSV to insert.")]
 Names = Annotated[list[str] | None, typer.Argument(help="Views; all of them if none is named.")]
 Dialect = Annotated[str, typer.Option(help="The SQL dialect of the file.")]
 
@@ -92,10 +90,16 @@ def status(pipeline: Pipeline, load: Loads = None, dialect: Dialect = "spark") -
 
 @app.command()
 @_reported
-def verify(pipeline: Pipeline, views: Names = None, load: Loads = None, dialect: Dialect = "spark") -> None:
+def verify(
+    pipeline: Pipeline,
+    views: Names = None,
+    load: Loads = None,
+    reference: Annotated[bool, typer.Option(help="Use the slow, independent evaluator.")] = False,
+    dialect: Dialect = "spark",
+) -> None:
     """Recompute views and compare; exit 1 if any row differs."""
     mill = _prepared(pipeline, load or (), dialect)
-    checks = [mill.verify(name) for name in views or mill.views]
+    checks = [mill.verify(name, by="reference" if reference else "engine") for name in views or mill.views]
     for check in checks:
         console.print(str(check), markup=False, highlight=False)
     if not all(checks):

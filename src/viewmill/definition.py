@@ -43,15 +43,11 @@ class Definition:
         return RelationInfo(self.name, self.columns, kind="view")
 
 
-def define(name: str, sql: str, bound: BoundView, *, names: tuple[str, ...] = (), maintain: str = "auto") -> Definition:
-    """`names`, if given, are those of the visible columns, one for each."""
+def define(name: str, sql: str, bound: BoundView, maintain: str = "auto") -> Definition:
     translated = translate(bound)
     shown = bound.query.columns[: len(bound.query.columns) - bound.hidden]
-    columns = tuple(
-        ColumnInfo(new, column.type, column.nullable)
-        for new, column in zip(names or tuple(column.name for column in shown), shown, strict=True)
-    )
-    expr, fields = _named(translated.expr, translated.columns, tuple(column.name for column in columns))
+    expr, fields = _named(translated.expr, translated.columns, tuple(column.name for column in shown))
+    columns = tuple(ColumnInfo(column.name, column.type, column.nullable) for column in shown)
     return Definition(name, sql, bound, expr, fields, columns, maintain)
 
 

@@ -6,7 +6,9 @@ Immutable: CREATE and DROP give a new value or raise, so one that is refused cha
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
+from viewmill.algebra.schema import Names
 from viewmill.catalog import Catalog
 from viewmill.definition import Definition, define
 from viewmill.errors import BindError, Span, UnsupportedError
@@ -14,10 +16,11 @@ from viewmill.intake import Row
 from viewmill.materialize.compile import ViewSpec, add_view, drop_view
 from viewmill.options import maintain_of
 from viewmill.program.nodes import EMPTY, Program
-from viewmill.sql.bind import bind
-from viewmill.sql.statements import CreateTable, CreateView, Drop, ParsedQuery
+from viewmill.sql.bind import bind, bind_delete, bind_insert, bind_update
+from viewmill.sql.bound import BoundView
+from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Insert, ParsedQuery, Update
 from viewmill.tables import BaseTable
-from viewmill.wording import counted, nearest, quoted, titled
+from viewmill.wording import nearest, quoted, titled
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,23 @@ class Definitions:
         return replace(self, catalog=self.catalog.without(info.name), tables=tables)
 
     def query(self, query: ParsedQuery) -> Definition:
-        """An ad-hoc query, as a view without a place."""
-        return define("query", query.text, bind(query, self.catalog))
+        """An ad-hoc query, as a view that nobody keeps."""
+        return self._unnamed(query, bind(query, self.catalog))
+
+    def changed_rows(self, statement: Insert | Delete | Update) -> Definition:
+        """The rows that a statement changes, as a query."""
+        match statement:
+            case Insert(_, _, query, _):
+                return self._unnamed(query, bind_insert(statement, self.catalog))
+            case Delete(_, query, _):
+                return self._unnamed(query, bind_delete(statement, self.catalog))
+            case Update(_, query, _):
+                return self._unnamed(query, bind_update(statement, self.catalog))
+            case _:
+                assert_never(statement)
+
+    def _unnamed(self, query: ParsedQuery, bound: BoundView) -> Definition:
+        return define(Names(frozenset(self.catalog.relations)).fresh("query"), query.text, bound)
 
     def compiled(self, definition: Definition, program: Program) -> Program:
         """`program` with a view added."""
@@ -112,16 +130,8 @@ class Definitions:
 
     def _define(self, statement: CreateView) -> Definition:
         maintain = maintain_of(statement.options)
-        bound = bind(statement.query, self.catalog, statement.name)
-        width = len(bound.query.columns) - bound.hidden
-        if statement.columns and len(statement.columns) != width:
-            raise BindError(
-                f"view {quoted(statement.name)} names {counted(len(statement.columns), 'column')}, "
-                f"and its query has {counted(width, 'column')}",
-                span=statement.span,
-                hint="name every column of the query, or none",
-            )
-        return define(statement.name, statement.query.text, bound, names=statement.columns, maintain=maintain)
+        bound = bind(statement.query, self.catalog, statement.name, columns=statement.columns)
+        return define(statement.name, statement.query.text, bound, maintain)
 
     def _without_view(self, name: str) -> Definitions:
         return replace(

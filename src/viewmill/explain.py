@@ -1,15 +1,18 @@
 """Any stage of any view, as text.
 
-    sql        what the user wrote
-    bound      every name resolved, every type known
-    algebra    the query in the calculus
-    delta      its change, relation by relation
-    program    the stores and triggers that keep it
+sql        what the user wrote
+bound      every name resolved, every type known
+algebra    the query in the calculus
+delta      its change, relation by relation
+program    the stores and triggers that keep it
 """
 
 from __future__ import annotations
 
-from viewmill.algebra.text import show
+from collections.abc import Iterator
+
+from viewmill.algebra.schema import relations
+from viewmill.algebra.text import show, show_name
 from viewmill.definition import Definition
 from viewmill.delta.derive import delta
 from viewmill.errors import BindError, UnsupportedError
@@ -32,7 +35,7 @@ def explain(definition: Definition, program: Program, stage: str) -> str:
         case "algebra":
             return show(simplify(definition.expr))
         case "delta":
-            return "\n".join(f"on {name}: {_delta(definition, name)}" for name in sorted(definition.reads))
+            return "\n".join(_deltas(definition, program))
         case "program":
             return show_program(program, definition.name)
         case _ if stage in _LATER:
@@ -41,5 +44,12 @@ def explain(definition: Definition, program: Program, stage: str) -> str:
             raise BindError(f"there is no stage {quoted(stage)}", hint=nearest(stage, STAGES, "the stages are"))
 
 
-def _delta(definition: Definition, relation: str) -> str:
-    return show(simplify(delta(simplify(definition.expr), frozenset((relation,)))))
+def _deltas(definition: Definition, program: Program) -> Iterator[str]:
+    tops = relations(program.views[definition.name].output)
+    stores = [program.stores[name] for name in sorted(tops)]
+    for relation in sorted(definition.reads):
+        yield f"on {show_name(relation)}:"
+        for store in stores:
+            change = simplify(delta(store.definition, frozenset((relation,))))
+            keys = ", ".join(map(show_name, store.keys))
+            yield f"  d_{show_name(store.name)}({keys}) = {show(change)}"

@@ -1,37 +1,68 @@
-"""The rows of a query from scratch, by the reference evaluator: for ad-hoc queries and for `verify`."""
+"""The rows of a query from scratch: by a fresh engine, or by the reference evaluator.
+
+The engine compiles the query for one reading and uses indexes: for ad-hoc queries. The reference evaluator shares no
+code with compiler and engine and multiplies everything with everything: for checking them, on small data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
-from viewmill.algebra.evaluate import Contents, Database, evaluate
+from viewmill.algebra.evaluate import Contents, evaluate
 from viewmill.definition import Definition
+from viewmill.definitions import Definitions
+from viewmill.engines.interpreter import Interpreter
 from viewmill.errors import UnsupportedError
 from viewmill.intake import Row
+from viewmill.program.nodes import EMPTY
 from viewmill.tables import BaseTable
 from viewmill.wording import titled
 
-
-def answer(definition: Definition, database: Database) -> dict[Row, int]:
-    """The query's rows, hidden columns included."""
-    return {row: int(weight) for row, weight in evaluate(definition.expr, database).items()}
+Rows: TypeAlias = dict[Row, int]
+Compute: TypeAlias = Callable[[Definition, Definitions, Mapping[str, Rows]], Rows]
 
 
-def recompute(name: str, views: Mapping[str, Definition], tables: Mapping[str, BaseTable]) -> dict[Row, int]:
+def by_engine(query: Definition, definitions: Definitions, sources: Mapping[str, Rows]) -> Rows:
+    """The query's rows, hidden columns included, over the rows of what it reads."""
+    engine = Interpreter()
+    engine.install(definitions.compiled(replace(query, maintain="reevaluate"), EMPTY), sources)
+    return {row: int(weight) for row, weight in engine.contents(query.name).items()}
+
+
+def by_reference(query: Definition, definitions: Definitions, sources: Mapping[str, Rows]) -> Rows:
+    """The same, slowly and independently."""
+    relations = definitions.catalog.relations
+    database = {name: Contents(relations[name].names, dict(rows)) for name, rows in sources.items()}
+    return {row: int(weight) for row, weight in evaluate(query.expr, database).items()}
+
+
+def recompute(view: Definition, definitions: Definitions, compute: Compute) -> Rows:
     """A view's rows from the base tables alone: the views below it are computed afresh, too."""
-    return answer(views[name], {below: _contents(below, views, tables) for below in views[name].reads})
+    return compute(view, definitions, {name: _source(name, definitions, compute) for name in view.reads})
 
 
-def table_contents(table: BaseTable) -> Contents:
+def kept_rows(table: BaseTable) -> Rows:
     if not table.keeps_rows:
         raise UnsupportedError(
             f"the rows of {titled(table.info)} are not kept, so they cannot be read",
             hint="read a view over it, or use CREATE TABLE without stored = false",
         )
-    return Contents(table.info.names, dict(table.rows))
+    return table.rows
 
 
-def _contents(name: str, views: Mapping[str, Definition], tables: Mapping[str, BaseTable]) -> Contents:
-    if name in views:
-        return Contents(views[name].fields, dict(recompute(name, views, tables)))
-    return table_contents(tables[name])
+def _source(name: str, definitions: Definitions, compute: Compute) -> Rows:
+    view = definitions.views.get(name)
+    if view is None:
+        return kept_rows(definitions.tables[name])
+    return shown_rows(recompute(view, definitions, compute), view)
+
+
+def shown_rows(rows: Rows, view: Definition) -> Rows:
+    """A view's rows as others read them: without the hidden columns."""
+    shown: Rows = {}
+    for row, weight in rows.items():
+        key = row[: len(view.columns)]
+        shown[key] = shown.get(key, 0) + weight
+    return shown

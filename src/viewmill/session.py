@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import assert_never
+from copy import copy
+from typing import Literal, assert_never
 
-from viewmill.algebra.evaluate import Contents
+from viewmill.algebra.functions import Number
 from viewmill.batch import Batch, NetChange
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.definition import Definition
@@ -24,9 +25,9 @@ from viewmill.engines.interpreter import Interpreter
 from viewmill.errors import DataError, UnsupportedError
 from viewmill.explain import explain
 from viewmill.intake import Row
-from viewmill.output import present
+from viewmill.output import Presentation, present
 from viewmill.program.nodes import EMPTY
-from viewmill.recompute import answer, recompute, table_contents
+from viewmill.recompute import by_engine, by_reference, kept_rows, recompute
 from viewmill.result import Result
 from viewmill.sql.parse import parse_statements
 from viewmill.sql.statements import (
@@ -92,12 +93,8 @@ class Mill:
                 self._install(self._definitions.create_view(statement))
             case Drop():
                 self._install(self._definitions.drop(statement))
-            case Insert():
-                self._insert(statement)
-            case Delete():
-                self._delete(statement)
-            case Update():
-                self._update(statement)
+            case Insert() | Delete() | Update():
+                self._change(statement)
             case Select(query):
                 return self._select(query)
             case Explain():
@@ -110,12 +107,21 @@ class Mill:
         if definitions is self._definitions:
             return
         if definitions.program is not self._definitions.program:
-            self._engine.install(definitions.program, definitions.rows)
+            self._engine = self._engine_for(definitions)
         for name in self._subscriptions.followed:
             if definitions.views.get(name) is not self._definitions.views[name]:
                 self._subscriptions.forget(name)
         self._definitions = definitions
         self._state += 1
+
+    def _engine_for(self, definitions: Definitions) -> Interpreter:
+        """An engine that runs these definitions. Ours stays as it is, in case a new view fails on its rows."""
+        engine = copy(self._engine)
+        engine.install(definitions.program, definitions.rows)
+        for name, view in definitions.views.items():
+            if view is not self._definitions.views.get(name):
+                engine.contents(name)
+        return engine
 
     def _nothing(self) -> Result:
         return Result((), (), self._version)
@@ -141,31 +147,45 @@ class Mill:
         """`with mill.batch() as batch:` changes several tables at once, or none."""
         state = self._state
 
-        def commit(changes: NetChange) -> None:
+        def commit(batch: Batch) -> None:
             if self._state != state:
                 raise DataError(
                     "the mill changed while this batch was open; nothing of the batch was applied",
                     hint="change the mill only through the batch until its block ends",
                 )
-            self._commit(changes)
+            self._commit(batch.changes())
 
         return Batch(self._definitions.table, commit)
+
+    def _change(self, statement: Insert | Delete | Update) -> None:
+        rows = present(self._answer(self._definitions.changed_rows(statement)), Presentation())
+        with self.batch() as batch:
+            match statement:
+                case Insert(table):
+                    batch.insert(table, rows)
+                case Delete(table):
+                    batch.delete(table, rows)
+                case Update(table):
+                    width = len(self.tables[table].columns)
+                    batch.delete(table, [row[:width] for row in rows])
+                    batch.insert(table, [row[width:] for row in rows])
+                case _:
+                    assert_never(statement)
 
     def _commit(self, changes: NetChange) -> None:
         if not changes:
             return
         followed = self._subscriptions.followed
         before = {name: self.read(name) for name in followed if self._definitions.views[name].presentation.cuts}
-        changed = self._engine.apply(changes)
+        # All views are watched, so that an error in any view's output (a division by zero) rejects the batch.
+        changed = self._engine.apply(changes, frozenset(self._definitions.views))
         for name, rows in changes.items():
             self._definitions.tables[name].commit(rows)
         self._version += 1
         self._state += 1
-        self._subscriptions.notify(
-            {name: self._changes(name, changed.get(name, {}), before.get(name)) for name in followed}
-        )
+        self._subscriptions.notify({name: self._changes(name, changed[name], before.get(name)) for name in followed})
 
-    def _changes(self, name: str, change: Mapping[Row, int], before: Result | None) -> Changes:
+    def _changes(self, name: str, change: Mapping[Row, Number], before: Result | None) -> Changes:
         if before is None:
             return changes_of(self._version, change, self._definitions.views[name].presentation.hidden)
         return changes_between(self._version, before, self.read(name))
@@ -192,8 +212,11 @@ class Mill:
     def read(self, name: str) -> Result:
         """All rows of a view, as its ORDER BY and LIMIT say."""
         definition = self._definitions.view(name)
-        rows = present(self._engine.contents(definition.name), definition.presentation)
+        rows = present(self._contents(definition.name), definition.presentation)
         return Result(definition.columns, tuple(rows), self._version)
+
+    def _contents(self, view: str) -> dict[Row, int]:
+        return {row: int(weight) for row, weight in self._engine.contents(view).items()}
 
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` after every batch that changes the view; returns what ends this."""
@@ -203,11 +226,15 @@ class Mill:
         """A view at one stage of its compilation: sql, bound, algebra, delta or program."""
         return explain(self._definitions.view(name), self._definitions.program, stage)
 
-    def verify(self, name: str) -> Verification:
-        """Recompute a view from the base tables and compare: true if it is right, else it holds what differs."""
+    def verify(self, name: str, *, by: Literal["reference", "engine"] = "reference") -> Verification:
+        """Recompute a view from the base tables and compare: true if it is right, else it holds what differs.
+
+        The reference evaluator shares nothing with what it checks, and takes minutes for thousands of rows. The engine,
+        run from scratch, is quick; it finds mistakes of maintenance, and not its own.
+        """
         definition = self._definitions.view(name)
-        recomputed = recompute(definition.name, self._definitions.views, self._definitions.tables)
-        return compare(definition.name, self._engine.contents(definition.name), recomputed)
+        recomputed = recompute(definition, self._definitions, by_reference if by == "reference" else by_engine)
+        return compare(definition.name, self._contents(definition.name), recomputed)
 
     def status(self) -> Status:
         """Version, rows, stores, and how each view is maintained and why."""
@@ -221,7 +248,7 @@ class Mill:
                 ViewStatus(name, len(self.read(name)), view.maintain, self._definitions.program.views[name].maintenance)
                 for name, view in self._definitions.views.items()
             ),
-            tuple(StoreStatus(name, self._engine.size(name)) for name in self._definitions.program.stores),
+            tuple(StoreStatus(name, len(self._engine.store(name))) for name in self._definitions.program.stores),
         )
 
     def _select(self, query: ParsedQuery) -> Result:
@@ -229,15 +256,15 @@ class Mill:
         rows = present(self._answer(definition), definition.presentation)
         return Result(definition.columns, tuple(rows), self._version)
 
-    def _answer(self, definition: Definition) -> dict[Row, int]:
-        return answer(definition, {name: self._readable(name) for name in definition.reads})
+    def _answer(self, query: Definition) -> dict[Row, int]:
+        """An ad-hoc query's rows, hidden columns included."""
+        return by_engine(query, self._definitions, {name: self._readable(name) for name in query.reads})
 
-    def _readable(self, name: str) -> Contents:
+    def _readable(self, name: str) -> dict[Row, int]:
         """What an ad-hoc query sees of a table or view."""
         if name in self._definitions.views:
-            result = self.read(name)
-            return Contents(tuple(column.name for column in result.columns), dict(Counter(result.rows)))
-        return table_contents(self._definitions.tables[name])
+            return dict(Counter(self.read(name)))
+        return kept_rows(self._definitions.tables[name])
 
     def _explain(self, statement: Explain) -> Result:
         stage = statement.stage or "program"

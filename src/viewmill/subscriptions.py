@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from viewmill.algebra.functions import Number
 from viewmill.intake import Row
 from viewmill.output import visible
 
@@ -69,11 +70,11 @@ class Subscriptions:
             raise ExceptionGroup("the batch was committed, but subscribers failed", failures)
 
 
-def changes_of(version: int, change: Mapping[Row, int], hidden: int) -> Changes:
+def changes_of(version: int, change: Mapping[Row, Number], hidden: int) -> Changes:
     """From a view's change, hidden columns included."""
     net: Counter[Row] = Counter()
     for row, weight in change.items():
-        net[visible(row, hidden)] += weight
+        net[visible(row, hidden)] += int(weight)
     return _listed(version, net)
 
 

@@ -74,16 +74,17 @@ def _decimal(value: object, type_: Type) -> Decimal:
     number = _exact(value, type_)
     if not number.is_finite():
         raise Misfit(f"is not {_article(type_)}")
+    # The usual context would round to 28 digits on the way.
     with localcontext(prec=2 * MAX_PRECISION):
         try:
             scaled = number.quantize(Decimal(1).scaleb(-type_.scale))
         except InvalidOperation:
             raise Misfit(f"has too many digits for {type_}") from None
-    if scaled != number:
-        raise Misfit(f"has more than {type_.scale} decimal places, which {type_} cannot hold")
-    if abs(scaled) >= Decimal(10) ** (type_.precision - type_.scale):
-        raise Misfit(f"has too many digits for {type_}")
-    return abs(scaled) if scaled.is_zero() else scaled  # there is no negative zero among SQL decimals
+        if scaled != number:
+            raise Misfit(f"has more than {type_.scale} decimal places, which {type_} cannot hold")
+        if scaled.copy_abs() >= Decimal(10) ** (type_.precision - type_.scale):
+            raise Misfit(f"has too many digits for {type_}")
+    return scaled.copy_abs() if scaled.is_zero() else scaled  # there is no negative zero among SQL decimals
 
 
 def _exact(value: object, type_: Type) -> Decimal:

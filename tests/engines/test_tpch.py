@@ -14,7 +14,7 @@ from workload import Batch, Churn, Database
 
 QUERIES = sorted((Path(__file__).parents[1] / "fixtures" / "tpch").glob("q*.sql"))
 BATCHES = 20
-SEED = 0
+SEED = 5  # of those tried, the one that leaves the fewest answers empty
 
 
 @cache
@@ -29,6 +29,7 @@ def steps() -> Iterator[tuple[Batch, Database]]:
         yield churn.step(), churn.snapshot()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_views_follow_their_queries(strategy: str) -> None:
     wrong = failures(story(), strategy)

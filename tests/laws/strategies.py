@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from viewmill.algebra.build import agg_sum, assign, exists, neg, product, sum_, test
 from viewmill.algebra.evaluate import Contents, collect
-from viewmill.algebra.nodes import ONE, AggSum, DeltaRelation, Expr, Extreme, Lift, Relation, Value
+from viewmill.algebra.nodes import ONE, ZERO, AggSum, DeltaRelation, Expr, Extreme, Lift, Relation, Value
 from viewmill.algebra.scalars import NULL, Call, Cast, Const, Scalar, Var
 from viewmill.algebra.schema import Names, schema
 from viewmill.types import INT, STRING, decimal
@@ -168,7 +168,8 @@ class _Maker:
             case "test":
                 return [test(self.condition(visible))]
             case "value":
-                return [Value(self.scalar(visible))]
+                weight = Value(self.scalar(visible))
+                return [weight if weight != ZERO else Value(Const(2))]  # a product with ZERO has no schema
             case "assign":
                 scalar = self.scalar(visible)
                 return [assign(self.bind("e", bound), scalar)]

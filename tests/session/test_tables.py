@@ -60,9 +60,7 @@ def test_two_rows_with_one_key_are_refused_whole():
     draft.insert((1, "b"))
     with pytest.raises(DataError) as caught:
         draft.check()
-    assert caught.value.message == (
-        "table \"t\" would have two rows with primary key id = 1: (1, 'a') and (1, 'b')"
-    )
+    assert caught.value.message == ("table \"t\" would have two rows with primary key id = 1: (1, 'a') and (1, 'b')")
     draft.delete((1, "a"))
     draft.check()
     assert draft.changes == {(1, "a"): -1, (1, "b"): 1}

@@ -1,24 +1,21 @@
-"""SQL text to algebra, over the tables of a workload."""
+"""SQL text to a bound view, over the tables of a workload."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import tpch_schema
+from workload import Table
+
 from viewmill.catalog import Catalog
 from viewmill.sql.bind import bind
 from viewmill.sql.bound import BoundView
 from viewmill.sql.parse import parse_statements
-from viewmill.sql.statements import CreateTable, Select
-from workload import Table
+from viewmill.sql.statements import Select
 
 
 def catalog_of(tables: Iterable[Table]) -> Catalog:
-    catalog = Catalog()
-    for table in tables:
-        (statement,) = parse_statements(table.ddl)
-        assert isinstance(statement, CreateTable)
-        catalog = catalog.with_relation(statement.info)
-    return catalog
+    return tpch_schema.catalog_of(";".join(table.ddl for table in tables))
 
 
 def bound(sql: str, catalog: Catalog) -> BoundView:

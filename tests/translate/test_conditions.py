@@ -79,7 +79,9 @@ def test_disjunction_is_true_exactly_when_or_is(data: st.DataObject) -> None:
         pytest.param(["a and b", "c and a"], "a and (b or c)", id="what is shared comes out"),
         pytest.param(["a and b and c", "c and a and d"], "a and c and (b or d)", id="all of it, in order"),
         pytest.param(["a", "a and b"], "a", id="a branch that is shared entirely absorbs the others"),
-        pytest.param(["a and b", "b and c", "c and a"], "a and b or b and c or c and a", id="shared by all, or it stays"),
+        pytest.param(
+            ["a and b", "b and c", "c and a"], "a and b or b and c or c and a", id="shared by all, or it stays"
+        ),
         pytest.param(["a or b", "c"], "a or b or c", id="or in or is one or"),
     ],
 )

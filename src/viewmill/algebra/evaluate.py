@@ -148,11 +148,16 @@ class _Reference:
         return ((_pick(row, names, wanted), weight) for row, weight in rows.items())
 
     def term(self, term: Expr, wanted: tuple[str, ...], env: Env) -> Iterator[tuple[Row, Number]]:
-        if extra := set(schema(term)) - set(wanted):
+        """The rows of one term of a sum. What it produces and other terms do not is given from outside."""
+        names = schema(term)
+        if missing := sorted(set(names) - set(wanted) - env.keys()):
             raise InternalError(
-                f"{show(term)} produces {', '.join(sorted(extra))}, which other terms of the sum do not"
+                f"{show(term)} alone in its sum produces {', '.join(missing)}, which has no value outside"
             )
-        return self.group(term, wanted, env)
+        given = [(i, env[name]) for i, name in enumerate(names) if name not in wanted]
+        for row, weight in self.rows(term, env).items():
+            if all(_same(row[i], value) for i, value in given):
+                yield _pick(row, names, wanted), weight
 
     def weight(self, body: Expr, env: Env) -> Number:
         if schema(body):

@@ -13,7 +13,7 @@ gives a value to every variable of the *schema*; what is not in the map has weig
 | Extreme       | `(x := min y of E)`  | x                 | 1 for x = the least y in E, NULL if there is none |
 | Exists        | `Exists(E)`          | that of E         | 1 where E is not 0                                |
 | Product       | `E * F`              | union             | product (natural join)                            |
-| Sum           | `E + F`              | that of each term | sum (bag union)                                   |
+| Sum           | `E + F`              | what all produce  | sum (bag union)                                   |
 | AggSum        | `Sum[a, b](E)`       | a, b              | sum over all else (group by)                      |
 | After         | `After(E)`           | that of E         | what E weighs once the pending batch is applied   |
 
@@ -25,20 +25,22 @@ Rules that hold everywhere:
   for correlated `E`, those of `Lift`, `Extreme` and `AggSum`. A product hands variables from factor to factor.
 - What `AggSum`, `Lift` and `Extreme` do not return is local to them. The same name outside is another variable;
   builders keep names apart, so that this never matters to a reader.
+- What only some terms of a sum produce, the others would leave open: it is an input of the sum, given from outside.
+  Deltas have such sums, where one term knows the affected keys of a correlated query and another does not.
 - `Lift` and `Extreme` are total: exactly one x for every binding of the inputs. A grouped aggregate is
   `Exists(Sum[g](E)) * (x := Sum[](E' * (g' := g)))`: which groups exist is decided by their count, never by their sum.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from viewmill.algebra.node import Node, node
 from viewmill.algebra.scalars import Const, Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+@node
+class Relation(Node):
     """`R(a, c: x)`: rows of a base relation, or of a store once the program is compiled."""
 
     name: str
@@ -46,8 +48,8 @@ class Relation:
     vars: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaRelation:
+@node
+class DeltaRelation(Node):
     """`d_R(a, c: x)`: the pending batch of a relation."""
 
     name: str
@@ -55,22 +57,22 @@ class DeltaRelation:
     vars: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+@node
+class Value(Node):
     """`[a - b]`, `a`, `5`: a value as a weight. NULL weighs nothing, as in SQL's SUM."""
 
     scalar: Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Test:
+@node
+class Test(Node):
     """`{a < b}`: 1 where the condition is true, 0 where it is false or NULL."""
 
     scalar: Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Lift:
+@node
+class Lift(Node):
     """`(x := E)`: the weight of E, which has no schema, becomes the value of x.
 
     For `Value` bodies this is plain assignment, so that x may be NULL or a string.
@@ -80,8 +82,8 @@ class Lift:
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Extreme:
+@node
+class Extreme(Node):
     """`(x := min y of E)`: x is the least (greatest) y that is not NULL among the rows of E; NULL if there is none."""
 
     var: str
@@ -90,37 +92,37 @@ class Extreme:
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+@node
+class Exists(Node):
     """`Exists(E)`: every weight that is not 0 becomes 1."""
 
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+@node
+class Product(Node):
     """`E * F`: natural join. Weights multiply."""
 
     factors: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+@node
+class Sum(Node):
     """`E + F`: bag union. Weights add. `E - F` is `E + -1 * F`."""
 
     terms: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AggSum:
+@node
+class AggSum(Node):
     """`Sum[x, y](E)`: keep the `group` variables of `body`, adding the rest away."""
 
     group: tuple[str, ...]
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class After:
+@node
+class After(Node):
     """`After(E)`: E over `R + d_R` in place of every R. Only in deltas; E itself holds no deltas."""
 
     body: Expr

@@ -11,21 +11,21 @@ would round), so that each operation means the same for every reader.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from viewmill.algebra.node import Node, node
 from viewmill.types import Type
 
 
-@dataclass(frozen=True, slots=True)
-class Var:
+@node
+class Var(Node):
     """`x`: the value of a variable."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Const:
+@node
+class Const(Node):
     """`1`, `0.05`, `1e0`, `'text'`, `date '1995-01-01'`, `true`, `null`.
 
     Python holds 1 == 1.0 == True; as constants they are three, and 1.0 is not 1.00.
@@ -43,16 +43,16 @@ class Const:
         return type(self.value), repr(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+@node
+class Call(Node):
     """`op(args)`: an operator or function of `functions.FUNCTIONS`."""
 
     op: str
     args: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cast:
+@node
+class Cast(Node):
     """`cast(x as type)`, with Spark's ANSI meaning: a value that does not fit is an error."""
 
     arg: Scalar

@@ -12,6 +12,7 @@ from typing import assert_never
 from viewmill.algebra import scalars
 from viewmill.algebra.build import agg_sum, exists, product, sum_
 from viewmill.algebra.nodes import (
+    ZERO,
     After,
     AggSum,
     DeltaRelation,
@@ -25,7 +26,7 @@ from viewmill.algebra.nodes import (
     Test,
     Value,
 )
-from viewmill.algebra.scalars import Call, Const, Var
+from viewmill.algebra.scalars import NULL, Call, Const, Var
 
 
 @lru_cache(maxsize=100_000)
@@ -43,7 +44,8 @@ def schema(expr: Expr) -> tuple[str, ...]:
         case Product(factors):
             return tuple(dict.fromkeys(name for factor in factors for name in schema(factor)))
         case Sum(terms):
-            return schema(terms[0])
+            common = set(schema(terms[0])).intersection(*map(schema, terms))
+            return tuple(name for name in schema(terms[0]) if name in common)
         case AggSum(group, _):
             return group
         case _:
@@ -65,7 +67,7 @@ def inputs(expr: Expr) -> frozenset[str]:
         case Product(factors):
             return frozenset().union(*map(inputs, factors)) - set(schema(expr))
         case Sum(terms):
-            return frozenset().union(*map(inputs, terms))
+            return frozenset().union(*map(inputs, terms), *map(schema, terms)) - set(schema(expr))
         case _:
             assert_never(expr)
 
@@ -98,7 +100,8 @@ def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
         case Lift(var, _):
             return Lift(var, _weight(parts[0]))
         case Extreme(var, kind, of, _):
-            return Extreme(var, kind, of, parts[0])
+            # Of no rows at all the least is NULL; and 0 has lost the variable that was compared.
+            return Lift(var, Value(NULL)) if parts[0] == ZERO else Extreme(var, kind, of, parts[0])
         case Exists():
             return exists(parts[0])
         case After():
@@ -118,6 +121,14 @@ def _weight(body: Expr) -> Expr:
     if isinstance(body, Value) and not isinstance(body.scalar, Const):
         return Value(Call("coalesce", (body.scalar, Const(0))))
     return body
+
+
+@lru_cache(maxsize=200_000)
+def memoised(step: Callable[[Expr], Expr], expr: Expr) -> Expr:
+    """`bottom_up` for a step that is a plain function of the node, such as a pass: equal parts are rewritten once."""
+    below = children(expr)
+    parts = tuple(memoised(step, part) for part in below)
+    return step(expr if parts == below else with_children(expr, parts))
 
 
 def bottom_up(step: Callable[[Expr], Expr], expr: Expr) -> Expr:

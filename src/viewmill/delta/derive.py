@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TypeAlias, assert_never
 
-from viewmill.algebra.build import agg_sum, neg, product, sum_
+from viewmill.algebra.build import agg_sum, neg, product, sum_, terms
 from viewmill.algebra.nodes import (
     ONE,
     ZERO,
@@ -44,17 +44,20 @@ NonLinear: TypeAlias = Lift | Extreme | Exists
 def delta(expr: Expr, changed: frozenset[str]) -> Expr:
     """The change in `expr` when the relations `changed` take their pending batches.
 
-    Exact: for every database D and batch d, `expr(D + d) = expr(D) + delta(expr)(D, d)`.
+    Exact: for every database D and batch d, `expr(D + d) = expr(D) + delta(expr)(D, d)`. The delta may produce some
+    of the inputs of `expr`, where a domain knows the values for which there is a change at all.
     """
     if not relations(expr) & changed:
         return ZERO
     match expr:
         case Relation(name, fields, vars_):
             return DeltaRelation(name, fields, vars_)
-        case Sum(terms):
-            return sum_(delta(term, changed) for term in terms)
+        case Sum(parts):
+            return sum_(delta(part, changed) for part in parts)
         case AggSum(group, body):
-            return agg_sum(group, delta(body, changed))
+            change = delta(body, changed)
+            # A domain can bind what was an input. It stays visible, or the correlation would be lost.
+            return agg_sum((*group, *(name for name in schema(change) if name in inputs(body))), change)
         case Product(factors):
             return _product(factors, changed)
         case Lift() | Extreme() | Exists():
@@ -75,8 +78,8 @@ def _product(factors: tuple[Expr, ...], changed: frozenset[str]) -> Expr:
     linear = [f for f in moving if not isinstance(f, NonLinear)]
     return sum_(
         (
-            product(*same, _linear(linear, changed), *map(after, nonlinear)),
-            product(*same, *linear, _change(nonlinear, changed)),
+            _times(_linear(linear, changed), *same, *map(after, nonlinear)),
+            _times(_change(nonlinear, changed), *same, *linear),
         )
     )
 
@@ -88,7 +91,7 @@ def _linear(factors: Iterable[Expr], changed: frozenset[str]) -> Expr:
         (a, d_a), (b, d_b) = left, right
         # The third term pairs changes with changes. Without it a self-join loses
         # the rows that both sides gain in one batch.
-        return product(a, b), sum_((product(d_a, b), product(a, d_b), product(d_a, d_b)))
+        return product(a, b), sum_((_times(d_a, b), _times(d_b, a), *(_times(d_b, term) for term in terms(d_a))))
 
     return reduce(both, ((f, delta(f, changed)) for f in factors), (ONE, ZERO))[1]
 
@@ -98,7 +101,12 @@ def _change(factors: tuple[NonLinear, ...], changed: frozenset[str]) -> Expr:
     if not factors:
         return ZERO
     affected = union([_affected(f, changed) for f in factors])
-    return product(affected or ONE, sum_((product(*map(after, factors)), neg(product(*factors)))))
+    return _times(sum_((product(*map(after, factors)), neg(product(*factors)))), affected or ONE)
+
+
+def _times(change: Expr, *others: Expr) -> Expr:
+    """The product, term by term: one term may give the others a variable that another term needs from them."""
+    return sum_(product(term, *others) for term in terms(change))
 
 
 def _affected(factor: NonLinear, changed: frozenset[str]) -> Expr | None:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from viewmill.algebra.build import agg_sum, factors, product, sum_
-from viewmill.algebra.nodes import AggSum, Exists, Expr, Extreme, Lift, Relation, Sum
-from viewmill.algebra.schema import relations, schema, walk
+from viewmill.algebra.nodes import AggSum, Exists, Expr, Extreme, Lift, Product, Relation, Sum
+from viewmill.algebra.schema import inputs, relations, schema, walk
 from viewmill.catalog import Catalog
 from viewmill.delta.derive import delta
 from viewmill.delta.domains import domain
@@ -85,14 +85,37 @@ def _compile(program: Program, spec: ViewSpec, catalog: Catalog, chosen: Plan) -
 def peel(expr: Expr, stores: Stores) -> Expr:
     """The view over stores: non-linear operators that read no relation themselves stay for the reader."""
     match expr:
-        case Sum(terms) if _is_nonlinear(expr):
+        case Sum(terms) if _is_nonlinear(expr) or any(len(_unconnected(_parts(term))) > 1 for term in terms):
             return sum_(peel(term, stores) for term in terms)
-        case AggSum(group, body) if not _reads(body) and not isinstance(body, Sum):
+        case AggSum(group, body) if not _reads(body) and not _only_counts(body):
             return agg_sum(group, cut(body, stores.reader, whole=False))
-        case _ if not _reads(expr) and not isinstance(expr, Sum):
+        case _ if not _reads(expr):
             return cut(expr, stores.reader, whole=False)
+        case AggSum(group, body):
+            parts = _unconnected(factors(body))
+            if len(parts) == 1:
+                return stores.reader(expr)
+            kept = (agg_sum((n for n in group if n in schema(part)), part) for part in parts)
+            return product(*(peel(simplify(part, stores.facts), stores) for part in kept))
+        case Product(parts) if len(_unconnected(parts)) > 1:
+            return product(*(peel(part, stores) for part in _unconnected(parts)))
         case _:
             return stores.reader(expr)
+
+
+def _parts(term: Expr) -> tuple[Expr, ...]:
+    return factors(term.body if isinstance(term, AggSum) else term)
+
+
+def _unconnected(parts: tuple[Expr, ...]) -> list[Expr]:
+    """Products that share no variable. `Sum[g, h](A * B)` is then `Sum[g](A) * Sum[h](B)`, and never stored as one."""
+    groups: list[tuple[set[str], list[Expr]]] = []
+    for part in parts:
+        names = set(schema(part)) | inputs(part)
+        joined = [group for group in groups if group[0] & names]
+        merged = names.union(*(g[0] for g in joined)), [f for g in joined for f in g[1]] + [part]
+        groups = [group for group in groups if group not in joined] + [merged]
+    return [product(*members) for _, members in groups]
 
 
 def _is_nonlinear(expr: Expr) -> bool:
@@ -102,6 +125,11 @@ def _is_nonlinear(expr: Expr) -> bool:
 def _reads(expr: Expr) -> bool:
     """Some factor is a relation, or a sum of things that may be."""
     return any(isinstance(factor, Relation | AggSum | Sum) for factor in factors(expr))
+
+
+def _only_counts(body: Expr) -> bool:
+    """Adding up a set, as in COUNT(DISTINCT x): a reader would run over the whole set for one number."""
+    return not any(isinstance(factor, Lift | Extreme) and relations(factor) for factor in factors(body))
 
 
 def restrict(output: Expr) -> Expr:

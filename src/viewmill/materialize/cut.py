@@ -164,4 +164,5 @@ def _cut_keeping(body: Expr, of: str, store_for: StoreFor) -> Expr:
     if isinstance(body, Sum):
         return sum_(_cut_keeping(term, of, store_for) for term in body.terms)
     inner = body.body if isinstance(body, AggSum) else body
-    return _cut_product(factors(inner), frozenset((of,)), store_for, True)
+    rows = _cut_product(factors(inner), frozenset((of,)), store_for, True)
+    return rows if schema(rows) == (of,) else agg_sum((of,), rows)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from viewmill.algebra.build import factors, terms
-from viewmill.algebra.nodes import AggSum, Expr, Extreme, Product, Relation
+from viewmill.algebra.nodes import ZERO, AggSum, Expr, Extreme, Product, Relation
 from viewmill.algebra.schema import children, deltas, inputs, relations, schema, walk
 from viewmill.errors import InternalError
 from viewmill.program.nodes import Program, Statement, Store, Trigger
@@ -24,7 +24,7 @@ def check(program: Program) -> None:
         for expr in (view.output, view.restricted):
             _check_reads(program, expr, f'view "{view.name}"')
             check_bound(expr, f'view "{view.name}"')
-        if set(schema(view.output)) != set(view.columns):
+        if view.output != ZERO and set(schema(view.output)) != set(view.columns):
             raise InternalError(f'view "{view.name}" produces {schema(view.output)}, not {view.columns}')
 
 
@@ -58,7 +58,7 @@ def _check_trigger(program: Program, trigger: Trigger) -> None:
         where = f'the statement for "{s.target}" on "{trigger.relation}"'
         _check_reads(program, s.expr, where)
         check_bound(s.expr, where)
-        if set(schema(s.expr)) != set(s.vars) and schema(s.expr):
+        if s.expr != ZERO and set(schema(s.expr)) != set(s.vars):
             raise InternalError(f"{where} produces {schema(s.expr)}, not {s.vars}")
         if not deltas(s.expr) <= lets:
             raise InternalError(f"{where} reads a change that is not computed yet: {deltas(s.expr) - lets}")

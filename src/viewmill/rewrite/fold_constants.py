@@ -61,7 +61,7 @@ def _logic(scalar: Scalar) -> Scalar:
             return value
         case Call("case", (Const(), _, *rest)):
             return rest[0] if len(rest) == 1 else _logic(Call("case", tuple(rest)))
-        case Call("coalesce", (NULL, *rest)) if rest:
+        case Call("coalesce", (Const(None), *rest)) if rest:
             return rest[0] if len(rest) == 1 else _logic(Call("coalesce", tuple(rest)))
         case _:
             return scalar

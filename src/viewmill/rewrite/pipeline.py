@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from viewmill.algebra.nodes import Expr
-from viewmill.algebra.schema import bottom_up, inputs, schema
+from viewmill.algebra.schema import inputs, memoised, schema
 from viewmill.errors import InternalError
 from viewmill.rewrite.absorb_exists import absorb_exists
 from viewmill.rewrite.cancel_terms import cancel_terms
@@ -71,7 +71,7 @@ def run(expr: Expr, passes: tuple[Pass, ...], *, observe: Observer = ignore) -> 
     while True:
         start = expr
         for p in passes:
-            before, expr = expr, p.step(expr) if p.whole else bottom_up(p.step, expr)
+            before, expr = expr, p.step(expr) if p.whole else memoised(p.step, expr)
             _check(before, expr, p)
             observe(p.name, before, expr)
         if expr == start:

@@ -1,8 +1,8 @@
 """CREATE and DROP.
 
-    CREATE TABLE t (a INT PRIMARY KEY, b STRING) WITH (stored = false)     CREATE STREAM s (...)
-    CREATE FOREIGN TABLE s (...) SERVER stream                             the same stream, in Umbra's words
-    CREATE MATERIALIZED VIEW v WITH (maintain = 'recursive') AS SELECT ...
+CREATE TABLE t (a INT PRIMARY KEY, b STRING) WITH (stored = false)     CREATE STREAM s (...)
+CREATE FOREIGN TABLE s (...) SERVER stream                             the same stream, in Umbra's words
+CREATE MATERIALIZED VIEW v WITH (maintain = 'recursive') AS SELECT ...
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.errors import BindError, UnsupportedError
@@ -38,7 +38,9 @@ def create(cursor: Cursor, dialect: str) -> CreateTable | CreateView:
         cursor.fail("expected TABLE, STREAM or MATERIALIZED VIEW after CREATE")
     if replace:
         raise UnsupportedError(
-            f"cannot replace a {kind}", span=span_of(cursor.sql, cursor.tokens[1], cursor.tokens[2]), hint="DROP it first"
+            f"cannot replace a {kind}",
+            span=span_of(cursor.sql, cursor.tokens[1], cursor.tokens[2]),
+            hint="DROP it first",
         )
     return _table(cursor, dialect, kind, foreign=foreign)
 
@@ -169,7 +171,9 @@ def _stored(options: tuple[Option, ...], kind: str) -> bool:
     stored = kind == "table"
     for option in options:
         if option.name != "stored":
-            raise BindError(f'unknown option "{option.name}" of a {kind}', span=option.span, hint="the only one is stored")
+            raise BindError(
+                f'unknown option "{option.name}" of a {kind}', span=option.span, hint="the only one is stored"
+            )
         if not isinstance(option.value, bool):
             raise BindError("option stored takes true or false", span=option.span)
         if kind == "stream" and option.value:
@@ -194,7 +198,9 @@ def _columns(schema: exp.Schema, text: SqlText) -> tuple[tuple[ColumnInfo, ...],
         else:
             raise text.unsupported(part, "only columns and PRIMARY KEY are understood here", "remove the constraint")
     if len(keys) > 1:
-        raise text.bind_error(keys[1][0], "there are two primary keys", "write PRIMARY KEY (a, b) for a key of two columns")
+        raise text.bind_error(
+            keys[1][0], "there are two primary keys", "write PRIMARY KEY (a, b) for a key of two columns"
+        )
     key = keys[0][1] if keys else ()
     for name in key:
         if name not in columns:
@@ -231,8 +237,6 @@ def _column(part: exp.ColumnDef, text: SqlText) -> tuple[ColumnInfo, bool]:
         raise text.unsupported(
             part,
             f'column "{part.name}" has type {said}, which is not supported',
-            "use boolean, tinyint, smallint, int, bigint, float, double, decimal(p, s), string, binary, date or timestamp",
+            "use boolean, tinyint, smallint, int, bigint, float, double, decimal, string, binary, date or timestamp",
         )
     return ColumnInfo(part.name, type_, nullable), is_key
-
-

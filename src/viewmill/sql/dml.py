@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from viewmill.errors import ParseError, Span, UnsupportedError
 from viewmill.sql.cursor import Cursor
@@ -48,7 +48,9 @@ def _target(target: exp.Expr, parsed: ParsedQuery, refused: tuple[str, ...]) -> 
         if clause:
             node = clause[0] if isinstance(clause, list) else clause
             word = part.strip("_").upper()
-            raise UnsupportedError(f"cannot run {word} here", span=text.span(node, word), hint="use a subquery in WHERE")
+            raise UnsupportedError(
+                f"cannot run {word} here", span=text.span(node, word), hint="use a subquery in WHERE"
+            )
     return table_name(target, text), parsed, text.span(target) or span_of(parsed.sql, parsed.tokens[0])
 
 
@@ -56,7 +58,9 @@ def _insert(parsed: ParsedQuery) -> Insert:
     tree, text = parsed.tree, SqlText(parsed.sql, parsed.tokens)
     if tree.args.get("overwrite") or tree.args.get("partition") or tree.args.get("by_name"):
         raise UnsupportedError(
-            "cannot run this kind of INSERT", span=span_of(parsed.sql, parsed.tokens[0]), hint="use INSERT INTO table query"
+            "cannot run this kind of INSERT",
+            span=span_of(parsed.sql, parsed.tokens[0]),
+            hint="use INSERT INTO table query",
         )
     target = tree.this
     columns: tuple[str, ...] = ()

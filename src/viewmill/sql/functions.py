@@ -17,6 +17,7 @@ from viewmill.errors import BindError
 from viewmill.sql import operators
 from viewmill.sql.bound import BoundExpr, Literal
 from viewmill.sql.operators import call, convert
+from viewmill.sql.types import decimal_of
 from viewmill.types import (
     BIGINT,
     BINARY,
@@ -98,7 +99,8 @@ def _argument(name: str, arg: BoundExpr, param: Parameter) -> BoundExpr:
 
 
 def _mismatch(name: str, arg: BoundExpr, wanted: str) -> BoundExpr:
-    raise BindError(f"{name} takes a {wanted}, not {arg.type}", hint=f"cast the argument to {wanted}")
+    article = "an" if wanted[0] in "aeiou" else "a"
+    raise BindError(f"{name} takes {article} {wanted}, not {arg.type}", hint=f"cast the argument to {wanted}")
 
 
 # --- result types
@@ -245,11 +247,13 @@ def _is_not_null(args: tuple[BoundExpr, ...]) -> BoundExpr:
 
 
 def _integral(name: str) -> Callable[[tuple[BoundExpr, ...]], BoundExpr]:
-    """CEIL and FLOOR of an integer are that integer, as a bigint."""
+    """CEIL and FLOOR of an integer are that integer, as a bigint; to a number of digits they are made of decimals."""
 
     def bind(args: tuple[BoundExpr, ...]) -> BoundExpr:
         if len(args) == 1 and args[0].type.is_integer:
             return convert(args[0], BIGINT)
+        if len(args) == 2 and args[0].type.is_numeric:
+            args = (convert(args[0], decimal_of(args[0].type)), args[1])
         signature = SIGNATURES[name]
         _check_count(name, signature, len(args))
         converted = tuple(_argument(name, *pair) for pair in zip(args, signature.params, strict=False))

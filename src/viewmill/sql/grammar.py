@@ -16,7 +16,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.errors import TokenError
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from viewmill.errors import BindError, ParseError, Span, UnsupportedError
 from viewmill.sql.positions import span_of
@@ -29,9 +29,17 @@ def tokenize(sql: str, dialect: str = DEFAULT_DIALECT) -> tuple[Token, ...]:
     try:
         return tuple(_dialect(dialect).tokenize(sql))
     except TokenError as error:
-        start = getattr(error, "start", None)
-        span = Span(sql, start, getattr(error, "end", start + 1)) if isinstance(start, int) else None
-        raise ParseError(f"cannot read the text: {_first_line(error)}", span=span) from None
+        raise _unreadable(error, sql) from None
+
+
+def _unreadable(error: TokenError, sql: str) -> ParseError:
+    """The tokenizer's reason, if it says one, is which quote it missed and where that was opened."""
+    missing = re.search(r"Missing (\S+) from \d+:(\d+)", str(error.__cause__))
+    if missing:
+        start = int(missing.group(2))
+        return ParseError(f"{missing.group(1)} is not closed", span=Span(sql, start, start + 1))
+    last = max(len(sql.rstrip()) - 1, 0)
+    return ParseError("the text ends in the middle of something", span=Span(sql, last, last + 1))
 
 
 def parse_tokens(sql: str, tokens: tuple[Token, ...], dialect: str = DEFAULT_DIALECT) -> ParsedQuery:
@@ -63,7 +71,9 @@ def parse_query(sql: str, dialect: str = DEFAULT_DIALECT) -> ParsedQuery:
 def checked_query(parsed: ParsedQuery) -> ParsedQuery:
     if not isinstance(parsed.tree, exp.Query | exp.Values):
         raise ParseError(
-            "expected a query", span=span_of(parsed.sql, parsed.tokens[0]), hint="a query starts with SELECT, WITH or VALUES"
+            "expected a query",
+            span=span_of(parsed.sql, parsed.tokens[0]),
+            hint="a query starts with SELECT, WITH or VALUES",
         )
     return parsed
 
@@ -99,18 +109,33 @@ def _explained(error: SqlglotParseError, sql: str, tokens: tuple[Token, ...]) ->
     found = next((token for token in tokens if (token.line, token.col) == (line, column)), tokens[-1])
     span = span_of(sql, found)
     description = str(detail.get("description") or _first_line(error)).rstrip(".")
-    if "number of provided arguments" in description:
-        return BindError("too many arguments for the function", span=span)
     missing = re.search(r"missing for <class '.*\.(\w+)'>", description)
+    if "number of provided arguments" in description or (missing and _is_function(missing.group(1))):
+        name = _called(tokens, found)
+        return BindError(f"wrong number of arguments for {name.text.lower()}", span=span_of(sql, name, found))
     if missing:
-        part = _class_words(missing.group(1))
-        function = getattr(exp, missing.group(1), None)
-        if isinstance(function, type) and issubclass(function, exp.Func) and not issubclass(function, exp.Connector | exp.Cast):
-            return BindError(f"missing argument of the function {part}", span=span)
-        return ParseError(f"incomplete {part}", span=span)
+        return ParseError(f"incomplete {_class_words(missing.group(1))}", span=span)
     if description.startswith("Invalid expression"):
         description = f'unexpected "{found.text}"'
+    description = re.sub(r" but got <Token.*", ", found the end" if found is tokens[-1] else "", description)
     return ParseError(f"{description[:1].lower()}{description[1:]}", span=span)
+
+
+def _is_function(name: str) -> bool:
+    kind = getattr(exp, name, None)
+    return isinstance(kind, type) and issubclass(kind, exp.Func) and not issubclass(kind, exp.Connector | exp.Cast)
+
+
+def _called(tokens: tuple[Token, ...], end: Token) -> Token:
+    """The name before the parenthesis that `end` closes, or stands in."""
+    depth = 0
+    index = tokens.index(end)
+    for place in range(index - (end.token_type == TokenType.R_PAREN), 0, -1):
+        kind = tokens[place].token_type
+        depth += (kind == TokenType.R_PAREN) - (kind == TokenType.L_PAREN)
+        if depth < 0:
+            return tokens[place - 1]
+    return end
 
 
 def _class_words(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Readable variables. While a query is bound its variables are `name#7`, unique but ugly; here they become `name`, `name_2`.
+"""Readable variables. While a query is bound they are `name#7`, unique but ugly; here they become `name`, `name_2`.
 
-The view's own columns are named first, so that they keep their names all the way down to the stores; then, from the outer
-query inwards, what they are made of. In `SELECT a FROM r` the output is `a` and the field of r is `a_2`.
+The view's own columns are named first, so that they keep their names all the way down to the stores; then, from the
+outer query inwards, what they are made of. In `SELECT a FROM r` the output is `a` and the field of r is `a_2`.
 """
 
 from __future__ import annotations
@@ -40,20 +40,18 @@ class _Rename(Rewrite):
 
 def name_variables(view: BoundView) -> BoundView:
     fresh = Names()
-    names = {var: fresh.fresh(_readable(var)) for var in dict.fromkeys(_query(view.query))}
+    names = {var: fresh.fresh(_readable(var)) for var in dict.fromkeys(bound_variables(view.query))}
     return BoundView(_Rename(names).query(view.query), view.hidden, view.order, view.limit, view.offset)
 
 
 def _readable(var: str) -> str:
     """`sum((a * b))#3` gives `sum_a_b`."""
-    words = re.sub(r"\W+", "_", var.rpartition("#")[0]).strip("_")[:_LONGEST].strip("_")
+    words = re.sub(r"\W+", "_", var.rpartition("#")[0].lower()).strip("_")[:_LONGEST].strip("_")
     return words if words and not words[0].isdigit() else f"x_{words}".strip("_")
 
 
-# Every variable that is bound somewhere, in the order in which names are given.
-
-
-def _query(query: Query) -> Iterator[str]:
+def bound_variables(query: Query) -> Iterator[str]:
+    """Every variable that the query binds, in the order in which names are given."""
     match query:
         case Select():
             yield from (output.var for output in query.outputs)
@@ -64,8 +62,8 @@ def _query(query: Query) -> Iterator[str]:
             yield from _subqueries(query)
         case SetOperation():
             yield from (field.var for field in query.columns)
-            yield from _query(query.left)
-            yield from _query(query.right)
+            yield from bound_variables(query.left)
+            yield from bound_variables(query.right)
         case Values():
             yield from (field.var for field in query.columns)
 
@@ -75,7 +73,7 @@ def _source(source: Source) -> Iterator[str]:
         case Table():
             yield from (field.var for field in source.fields)
         case Derived():
-            yield from _query(source.query)
+            yield from bound_variables(source.query)
         case Join():
             yield from _source(source.left)
             yield from _source(source.right)
@@ -98,4 +96,4 @@ def _inside(expr: BoundExpr | None) -> Iterator[str]:
     """The variables of the subqueries in an expression."""
     for part in parts_of(expr) if expr is not None else ():
         if isinstance(part, ScalarQuery | ExistsQuery | InQuery):
-            yield from _query(part.query)
+            yield from bound_variables(part.query)

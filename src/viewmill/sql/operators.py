@@ -23,8 +23,8 @@ FALSE = Literal(False, BOOLEAN)
 NULL = Literal(None, VOID)
 
 
-def call(op: str, *args: BoundExpr, type: Type, nullable: bool | None = None) -> BoundExpr:  # noqa: A002
-    """`op(args)`, computed now if every argument is a constant. Nullable where an argument is, unless said otherwise."""
+def call(op: str, *args: BoundExpr, type: Type, nullable: bool | None = None) -> BoundExpr:
+    """`op(args)`, computed now if every argument is constant. Nullable where an argument is, unless said otherwise."""
     if all(isinstance(arg, Literal) for arg in args):
         constants = tuple(Const(arg.value) for arg in args if isinstance(arg, Literal))
         try:
@@ -152,11 +152,13 @@ def arithmetic(op: str, left: BoundExpr, right: BoundExpr) -> BoundExpr:
     """`+ - * / % pmod div` over numbers, and over dates with whole days."""
     if DATE in (left.type, right.type) and op in ("+", "-"):
         return _date_arithmetic(op, left, right)
-    left, right = (convert(arg, other.type) if arg.type == VOID else arg for arg, other in ((left, right), (right, left)))
+    left, right = (
+        convert(arg, other.type) if arg.type == VOID else arg for arg, other in ((left, right), (right, left))
+    )
     if left.type == VOID:
         left, right = convert(left, INT), convert(right, INT)
     if not (left.type.is_numeric and right.type.is_numeric):
-        raise BindError(f'"{op}" cannot combine {left.type} and {right.type}', hint="cast both sides to numbers")
+        raise BindError(f'"{op}" cannot combine {left.type} and {right.type}', hint=_number_hint(left, right))
     if op == "div":
         return _integral_division(left, right)
     if left.type.is_floating or right.type.is_floating:
@@ -170,6 +172,12 @@ def arithmetic(op: str, left: BoundExpr, right: BoundExpr) -> BoundExpr:
     wider = common_type(left.type, right.type)
     assert wider is not None
     return call(op, left, right, type=wider)
+
+
+def _number_hint(left: BoundExpr, right: BoundExpr) -> str:
+    if TIMESTAMP in (left.type, right.type):
+        return "add an interval to a timestamp, or use datediff(end, start)"
+    return "cast both sides to numbers"
 
 
 def _decimal_arithmetic(op: str, left: BoundExpr, right: BoundExpr) -> BoundExpr:

@@ -6,9 +6,10 @@ The text is tokenised once. Our own words (STREAM, WITH (maintain = ...), SERVER
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from viewmill.sql import ddl, dml
 from viewmill.sql.cursor import Cursor
@@ -19,7 +20,7 @@ from viewmill.sql.statements import Statement
 def parse_statements(sql: str, dialect: str = DEFAULT_DIALECT) -> list[Statement]:
     """Every statement of a script, in order; `;` separates them."""
     statements: list[Statement] = []
-    for tokens in _split(tokenize(sql, dialect)):
+    for tokens in _split(_tokens(sql, dialect)):
         cursor = Cursor(sql, tokens)
         if cursor.accept("CREATE"):
             statements.append(ddl.create(cursor, dialect))
@@ -28,6 +29,16 @@ def parse_statements(sql: str, dialect: str = DEFAULT_DIALECT) -> list[Statement
         else:
             statements.append(dml.statement(cursor, dialect))
     return statements
+
+
+def _tokens(sql: str, dialect: str, start: int = 0) -> tuple[Token, ...]:
+    """The tokens from `start` on. What follows EXPLAIN is one string to sqlglot, so it is read again by itself."""
+    blank = re.sub(r"[^\n]", " ", sql[:start])
+    tokens = tokenize(blank + sql[start:], dialect)
+    for index, token in enumerate(tokens):
+        if token.token_type == TokenType.COMMAND and token.text.upper() == "EXPLAIN":
+            return (*tokens[: index + 1], *_tokens(sql, dialect, token.end + 1))
+    return tokens
 
 
 def _split(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:

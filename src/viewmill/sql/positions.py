@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from viewmill.errors import BindError, Span, UnsupportedError
+
+_CALLS = (exp.Func, exp.Any, exp.All)
+_NO_NAMES = frozenset("SELECT WHERE ON HAVING BY AND OR NOT IN WHEN THEN ELSE CASE".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +28,31 @@ class SqlText:
         """The place of `node`, from the last `keyword` before it if one is given."""
         marks = [part.meta for part in node.walk() if "start" in part.meta]
         if not marks:
-            return self.word(keyword or node.key.replace("_", ""))
+            return self.word(keyword or node.key) or self.word(node.name)
         start, end = min(mark["start"] for mark in marks), max(mark["end"] for mark in marks)
+        name = self._name(node, start)
+        start = name.start if name is not None else start
         if keyword is not None:
-            words = keyword.upper().split()
-            before = [token for token in self.tokens if token.start < start and token.text.upper() == words[0]]
+            before = [token for token in self.tokens if token.start < start and _starts_with(token, keyword)]
             start = before[-1].start if before else start
         return Span(self.sql, start, self._close(start, end) + 1)
+
+    def said(self, node: exp.Expr) -> str:
+        """The user's own name of a function, in lower case."""
+        if "start" in node.meta:
+            return self.sql[node.meta["start"] : node.meta["end"] + 1].lower()
+        marks = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        name = self._name(node, min(marks)) if marks else None
+        return name.text.lower() if name is not None else ""
+
+    def _name(self, node: exp.Expr, start: int) -> Token | None:
+        """The name of a function that sqlglot did not mark: what stands before the parenthesis before its arguments."""
+        if "start" in node.meta or not isinstance(node, _CALLS) or isinstance(node, exp.Binary):
+            return None
+        before = [token for token in self.tokens if token.start < start][-2:]
+        if len(before) < 2 or before[1].token_type != TokenType.L_PAREN:
+            return None
+        return before[0] if before[0].text.isidentifier() and before[0].text.upper() not in _NO_NAMES else None
 
     def word(self, word: str) -> Span | None:
         """The first token spelled `word`, underscores and case aside."""
@@ -60,6 +81,11 @@ class SqlText:
         self, node: exp.Expr, message: str, hint: str | None = None, *, keyword: str | None = None
     ) -> UnsupportedError:
         return UnsupportedError(message, span=self.span(node, keyword), hint=hint)
+
+
+def _starts_with(token: Token, keyword: str) -> bool:
+    """Some tokens are of two words, as GROUP BY is."""
+    return token.text.upper().split()[:1] == [keyword.upper()]
 
 
 def span_of(sql: str, first: Token, last: Token | None = None) -> Span:

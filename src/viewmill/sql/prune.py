@@ -41,7 +41,9 @@ class _Prune(Rewrite):
             case Join():
                 on = self.maybe(source.on)
                 read = read | used(on)
-                return replace(source, left=self._source(source.left, read), right=self._source(source.right, read), on=on)
+                return replace(
+                    source, left=self._source(source.left, read), right=self._source(source.right, read), on=on
+                )
 
 
 def prune(query: Query) -> Query:

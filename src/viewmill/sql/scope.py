@@ -1,8 +1,8 @@
 """What a column name can mean at some place of a query.
 
-Names are looked up here and not by sqlglot's `qualify`, because the binder has to find the variable of every column anyway,
-and because Spark differs from what `qualify` does: columns merged by USING come first in `*`, NATURAL joins exist, an
-alias in HAVING gives way to a grouped column, and an error must show where in the text the name stands.
+Names are looked up here and not by sqlglot's `qualify`, because the binder has to find the variable of every column
+anyway, and because Spark differs from what `qualify` does: columns merged by USING come first in `*`, NATURAL joins
+exist, an alias in HAVING gives way to a grouped column, and an error must show where in the text the name stands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spark's types: which one an operation gives, and which one two types have in common.
 
-    decimal(15,2) * decimal(15,2)  :  decimal(31,4)          int / int  :  double          sum(decimal(15,2))  :  decimal(25,2)
+    decimal(15,2) * decimal(15,2) : decimal(31,4)        int / int : double        sum(decimal(15,2)) : decimal(25,2)
 
 The rules are those of Spark 4 in ANSI mode, with `spark.sql.decimalOperations.allowPrecisionLoss` on: a decimal
 result of more than 38 digits gives up fraction digits, but keeps at least six of them.
@@ -113,6 +113,19 @@ def decimal_result(op: str, left: Type, right: Type) -> tuple[Type, bool]:
             scale = max(s1, s2)
             precision = min(p1 - s1, p2 - s2) + scale
     return adjusted(precision, scale), op != "/" and precision <= MAX_PRECISION
+
+
+def decimal_of(number: Type) -> Type:
+    """The decimal type in which Spark takes numbers of a type (its `DecimalType.forType`)."""
+    if number.is_floating:
+        return decimal(14, 7) if number == FLOAT else decimal(30, 15)
+    return number if number.is_decimal else as_decimal(number)
+
+
+def drops_digits(op: str, left: Type, right: Type) -> bool:
+    """Whether the type of a decimal operation has fewer fraction digits than its exact result."""
+    exact = left.scale + right.scale if op == "*" else max(left.scale, right.scale)
+    return op == "/" or decimal_result(op, left, right)[0].scale < exact
 
 
 def literal_type(value: Decimal) -> Type:

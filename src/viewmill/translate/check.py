@@ -16,10 +16,6 @@ from viewmill.errors import InternalError
 
 
 def check(expr: Expr, columns: tuple[str, ...]) -> None:
-    if inputs(expr):
-        raise InternalError(f"a translated query needs the variables {_list(inputs(expr))}")
-    if schema(expr) != columns:
-        raise InternalError(f"a translated query has the variables {schema(expr)}, and its columns are {columns}")
     for node in walk(expr):
         match node:
             case Sum(terms) if len({frozenset(schema(term)) for term in terms}) > 1:
@@ -28,6 +24,10 @@ def check(expr: Expr, columns: tuple[str, ...]) -> None:
                 raise InternalError(f"{var} is assigned an expression with the variables {_list(schema(body))}")
             case _:
                 pass
+    if inputs(expr):
+        raise InternalError(f"a translated query needs the variables {_list(inputs(expr))}")
+    if schema(expr) != columns:
+        raise InternalError(f"a translated query has the variables {schema(expr)}, and its columns are {columns}")
     uses = Counter(_local(expr))
     uses.update(columns)
     if shared := [name for name, count in uses.items() if count > 1]:

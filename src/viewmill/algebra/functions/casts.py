@@ -1,6 +1,8 @@
 """CAST with Spark's ANSI meaning: a value that does not fit its new type is an error, never NULL or another value.
 
 Digits behind the point are the exception: they are rounded for a decimal (half up) and cut off for an integer.
+In one point we are stricter than Spark, where NaN and infinity as a decimal are NULL: here they do not fit, so that
+a cast is NULL only for NULL.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _LOSSLESS = Context(prec=100, rounding=ROUND_HALF_UP, traps=[*(t for t, on in EX
 # One object, so that a NaN is found again as a key: Python takes two NaNs for one value only if they are one object.
 NAN = math.nan
 
-_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+_BIGINT_LIMIT = 2.0**63
 
 
 def add(a: Number, b: Number) -> Number:
@@ -120,7 +120,7 @@ def floor(a: Number, scale: int | None = None) -> Number:
 
 
 def _toward(a: Number, scale: int | None, rounding: str, whole: Callable[[float], int]) -> Number:
-    """A double becomes a bigint (Java's cast: NaN is 0, what is too large is the largest) unless a scale is given."""
+    """A double becomes a bigint unless a scale is given. NaN becomes 0, as in Java and so in Spark."""
     if scale is not None:
         return _rounded(a, scale, rounding)
     if isinstance(a, Decimal):
@@ -128,7 +128,9 @@ def _toward(a: Number, scale: int | None, rounding: str, whole: Callable[[float]
     if isinstance(a, float):
         if math.isnan(a):
             return 0
-        return max(_LONG_MIN, min(_LONG_MAX, whole(a))) if math.isfinite(a) else (_LONG_MAX if a > 0 else _LONG_MIN)
+        if not -_BIGINT_LIMIT <= a < _BIGINT_LIMIT:
+            raise DataError(f"{a} does not fit bigint")
+        return whole(a)
     return a
 
 

@@ -1,0 +1,50 @@
+"""The laws of the delta: it is exact, for every expression, database and batch."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from laws.strategies import batches, changes, databases, exprs
+from viewmill.algebra.evaluate import add_databases, add_rows, evaluate
+from viewmill.delta.derive import delta
+from viewmill.rewrite.pipeline import expand, simplify
+
+
+@settings(max_examples=400, deadline=None)
+@given(expr=exprs(), data=changes())
+def test_delta_is_exact(expr, data):
+    """expr(D + d) = expr(D) + delta(expr)(D, d), for a batch over all relations at once."""
+    db, batch = data
+    gained = evaluate(delta(expr, frozenset(batch)), db, batch)
+    assert evaluate(expr, add_databases(db, batch)) == add_rows(evaluate(expr, db), gained)
+
+
+@settings(max_examples=200, deadline=None)
+@given(expr=exprs(), data=changes("R"))
+def test_simplified_delta_is_exact(expr, data):
+    """What the compiler works with: simplified, derived for one relation, expanded."""
+    db, batch = data
+    simple = simplify(expr)
+    gained = evaluate(expand(delta(expand(simple), frozenset({"R"}))), db, batch)
+    before, after = (align(simple, evaluate(simple, state), expr) for state in (db, add_databases(db, batch)))
+    change = align(expand(delta(expand(simple), frozenset({"R"}))), gained, expr)
+    assert after == add_rows(before, change)
+
+
+@settings(max_examples=100, deadline=None)
+@given(expr=exprs(), db=databases(), batch=batches("S"))
+def test_delta_of_an_unrelated_relation_is_nothing(expr, db, batch):
+    from viewmill.algebra.nodes import ZERO
+    from viewmill.algebra.schema import relations
+
+    if "S" not in relations(expr):
+        assert delta(expr, frozenset({"S"})) == ZERO
+
+
+def align(expr, rows, like):
+    """Rows of `expr` in the column order of `like`."""
+    from viewmill.algebra.schema import schema
+
+    at = {name: i for i, name in enumerate(schema(expr))}
+    order = [at[name] for name in schema(like)] if rows else []
+    return {tuple(row[i] for i in order): weight for row, weight in rows.items()}
