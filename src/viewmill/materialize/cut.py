@@ -96,9 +96,9 @@ def _given(parts: Iterable[Expr]) -> frozenset[str]:
 
 
 def _split(parts: tuple[Expr, ...], whole: bool) -> tuple[list[Expr], list[Expr]]:
-    """Factors that bring rows of relations, and the rest. Kept whole, nested sets bring rows too."""
+    """Factors that bring rows of relations, and the rest. Kept whole, closed nested sets bring rows too."""
     kinds = (Relation, Exists) if whole else (Relation,)
-    rows = [part for part in parts if isinstance(part, kinds) and relations(part)]
+    rows = [part for part in parts if isinstance(part, kinds) and relations(part) and not inputs(part)]
     return rows, [part for part in parts if part not in rows]
 
 
@@ -136,7 +136,7 @@ def _home(factor: Expr, stores: list[_Part], given: frozenset[str], whole: bool)
     match factor:
         case Test() | Value() | Lift(_, Value()):
             pass
-        case Lift() | Extreme() if whole:
+        case Lift() | Extreme() | Exists() if whole:
             pass
         case _:
             return None

@@ -12,6 +12,7 @@ from viewmill.catalog import Catalog
 from viewmill.delta.derive import delta
 from viewmill.materialize.canonical import canonical
 from viewmill.materialize.choose import Plan
+from viewmill.materialize.first_order import first_order
 from viewmill.materialize.reevaluate import reevaluate
 from viewmill.materialize.strategy import Change
 from viewmill.program.nodes import Program, Statement, Store, Trigger
@@ -83,8 +84,16 @@ class Stores:
         """How `store` follows `relation`; computed once."""
         key = store.name, relation
         if key not in self._changes:
-            self._changes[key] = self._settled(self._plan.strategy(store, relation)(self, store, relation), store, relation)
+            # A kept relation takes its batch as it comes: there is nothing to choose.
+            strategy = first_order if self._keeps_whole(store) else self._plan.strategy(store, relation)
+            self._changes[key] = self._settled(strategy(self, store, relation), store, relation)
         return self._changes[key]
+
+    def _keeps_whole(self, store: Store) -> bool:
+        definition = store.definition
+        return isinstance(definition, Relation) and set(definition.fields) == set(
+            self._catalog.relations[definition.name].names
+        )
 
     def _settled(self, change: Change, store: Store, relation: str) -> Change:
         """With `After(E)` spelled out as stores plus their own changes; these must then be incremental too."""
