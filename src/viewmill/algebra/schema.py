@@ -244,6 +244,38 @@ def _guard_locals(body: Expr, local: set[str], names: Mapping[str, str]) -> tupl
     return body, names
 
 
+def tidy(expr: Expr, keep: Mapping[str, str] | None = None) -> Expr:
+    """The same expression with plain names: `b_7` is `b` again, or `b_2` where there are two.
+
+    `keep` gives names that are not up for choice. Expressions that differ only in the numbers on their local variables
+    become equal, if their parts stand in the same order.
+    """
+    names = dict(keep or {})
+    fresh = Names(frozenset(names.values()) | frozenset(name for name in _mentions(expr) if name in names))
+    for name in _mentions(expr):
+        if name not in names:
+            names[name] = fresh.fresh(name)
+    return rename(expr, names)
+
+
+def anonymous(expr: Expr) -> tuple[Expr, tuple[str, ...]]:
+    """The expression with numbers for names, and its own names for the schema of that form."""
+    names = {name: f"v{i}" for i, name in enumerate(dict.fromkeys(_mentions(expr)))}
+    form = rename(expr, names)
+    old = {new: name for name, new in names.items()}
+    return form, tuple(old[name] for name in schema(form))
+
+
+def _mentions(expr: Expr) -> Iterator[str]:
+    """Variables in order of appearance: those a node produces, then those below it."""
+    for node in walk(expr):
+        yield from schema(node)
+        if not children(node):
+            yield from sorted(inputs(node))
+        elif isinstance(node, Extreme):
+            yield node.of
+
+
 class Names:
     """Fresh variable names: `fresh("b")` is `b`, then `b_2`, `b_3` and so on."""
 

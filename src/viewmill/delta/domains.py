@@ -35,7 +35,7 @@ from viewmill.algebra.nodes import (
     Value,
 )
 from viewmill.algebra.scalars import Call, Scalar, Var
-from viewmill.algebra.schema import deltas, inputs, relations, schema
+from viewmill.algebra.schema import deltas, inputs, relations, schema, tidy
 
 
 def domain(expr: Expr, wanted: frozenset[str]) -> Expr | None:
@@ -49,18 +49,27 @@ def union(domains: Sequence[Expr | None]) -> Expr | None:
     found = [d for d in domains if d is not None]
     if not found or len(found) < len(domains):
         return None
-    if len(set(found)) == 1:
-        return found[0]
     common = frozenset.intersection(*(frozenset(schema(d)) for d in found))
-    parts = [_project(d, common) for d in found]
-    distinct = list(dict.fromkeys(part for part in parts if part is not None))
-    if len(distinct) < 1 or not common:
+    parts = [part for d in found if (part := _project(d, common)) is not None]
+    # The same keys are found once for each aggregate over one body, with other names for what is local.
+    distinct = list(dict.fromkeys(_plain(member) for part in parts for member in _members(part)))
+    if not distinct:
         return None
-    return distinct[0] if len(distinct) == 1 else exists(sum_(_ordered(part, common) for part in distinct))
+    return exists(distinct[0]) if len(distinct) == 1 else exists(sum_(distinct))
 
 
-def _ordered(part: Expr, common: frozenset[str]) -> Expr:
-    return part if schema(part) == tuple(sorted(common)) else agg_sum(sorted(common), part)
+def _members(part: Expr) -> tuple[Expr, ...]:
+    """A union of sets is taken apart: `Exists(A + B)` joins another union as A and B."""
+    match part:
+        case Exists(Sum(terms)) if all(isinstance(term, Exists) for term in terms):
+            return terms
+        case _:
+            return (part,)
+
+
+def _plain(part: Expr) -> Expr:
+    visible = {name: name for name in (*schema(part), *inputs(part))}
+    return exists(tidy(part, visible))
 
 
 def _project(support: Expr, wanted: frozenset[str]) -> Expr | None:

@@ -9,12 +9,11 @@ Symmetric self-joins can keep two forms for one meaning; then we keep a store to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
 
 from viewmill.algebra.nodes import AggSum, Expr, Product, Sum
-from viewmill.algebra.schema import children, inputs, rename, schema, variables, walk, with_children
+from viewmill.algebra.schema import anonymous, children, inputs, rename, schema, variables, walk, with_children
 
 ROUNDS = 3
 
@@ -22,12 +21,7 @@ ROUNDS = 3
 @lru_cache(maxsize=20_000)
 def canonical(expr: Expr) -> tuple[Expr, tuple[str, ...]]:
     """The canonical form, and the variables of `expr` in the order of the form's schema."""
-    colours = _colours(expr)
-    arranged = _arranged(expr, colours)
-    names = {name: f"v{i}" for i, name in enumerate(dict.fromkeys(_appearances(arranged)))}
-    form = rename(arranged, names)
-    old = {new: name for name, new in names.items()}
-    return form, tuple(old[name] for name in schema(form))
+    return anonymous(_arranged(expr, _colours(expr)))
 
 
 def _colours(expr: Expr) -> dict[str, str]:
@@ -61,19 +55,3 @@ def _arranged(expr: Expr, colours: dict[str, str]) -> Expr:
             return AggSum(tuple(sorted(group, key=lambda name: (colours[name], name))), parts[0])
         case _:
             return with_children(expr, parts)
-
-
-def _appearances(expr: Expr) -> Iterator[str]:
-    for node in walk(expr):
-        if isinstance(node, AggSum):
-            yield from node.group
-        elif not children(node):
-            yield from _leaf_variables(node)
-        else:
-            yield from schema(node)
-    yield from sorted(variables(expr))
-
-
-def _leaf_variables(leaf: Expr) -> Iterator[str]:
-    yield from schema(leaf)
-    yield from sorted(inputs(leaf))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from viewmill.algebra.build import agg_sum, factors, product, sum_
 from viewmill.algebra.nodes import AggSum, Exists, Expr, Extreme, Lift, Product, Relation, Sum
-from viewmill.algebra.schema import inputs, relations, schema, walk
+from viewmill.algebra.schema import inputs, relations, schema, tidy, walk
 from viewmill.catalog import Catalog
 from viewmill.delta.derive import delta
 from viewmill.delta.domains import domain
@@ -67,7 +67,7 @@ def _keep_promise(spec: ViewSpec, view: ViewPlan) -> None:
 def _compile(program: Program, spec: ViewSpec, catalog: Catalog, chosen: Plan) -> Program:
     stores = Stores(program, catalog, chosen, spec.name)
     definition = simplify(spec.expr, stores.facts)
-    output = peel(definition, stores)
+    output = tidy(peel(definition, stores), {name: name for name in spec.columns})
     tops = tuple(sorted(relations(output)))
     stores.compile()
     compiled = stores.program()

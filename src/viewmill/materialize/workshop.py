@@ -7,7 +7,7 @@ from functools import cached_property
 
 from viewmill.algebra.build import sum_
 from viewmill.algebra.nodes import After, DeltaRelation, Expr, Relation
-from viewmill.algebra.schema import bottom_up, relations, schema, walk
+from viewmill.algebra.schema import bottom_up, relations, schema, tidy, walk
 from viewmill.catalog import Catalog
 from viewmill.delta.derive import delta
 from viewmill.materialize.canonical import canonical
@@ -18,6 +18,7 @@ from viewmill.materialize.strategy import Change
 from viewmill.program.nodes import Program, Statement, Store, Trigger
 from viewmill.program.order import order
 from viewmill.program.schedule import schedule
+from viewmill.program.share_parts import share_parts
 from viewmill.rewrite.drop_null_guards import Facts
 from viewmill.rewrite.pipeline import expand, simplify
 
@@ -53,7 +54,8 @@ class Stores:
         form, vars_ = canonical(definition)
         store = self._by_form.get(form)
         if store is None:
-            store = self._add(self._name(definition), schema(definition), definition)
+            named = tidy(definition)
+            store = self._add(self._name(definition), schema(named), named)
         ours, theirs = vars_, canonical(store.definition)[1]
         by_key = dict(zip(theirs, ours, strict=True))
         return Relation(store.name, store.keys, tuple(by_key[key] for key in store.keys))
@@ -117,10 +119,14 @@ class Stores:
         }
         for (target, relation), change in self._changes.items():
             store = self._stores[target]
+            expr = order(tidy(change.expr, {key: key for key in store.keys}))
             statements.setdefault(relation, []).append(
-                Statement(target, store.keys, change.op, order(change.expr), change.how, change.reason)
+                Statement(target, store.keys, change.op, expr, change.how, change.reason)
             )
-        triggers = {relation: Trigger(relation, schedule(relation, parts)) for relation, parts in statements.items()}
+        triggers = {
+            relation: Trigger(relation, schedule(relation, share_parts(relation, parts)))
+            for relation, parts in statements.items()
+        }
         return Program(self._stores, triggers, self._before.views, self._fields())
 
     def _fields(self) -> dict[str, tuple[str, ...]]:

@@ -9,14 +9,13 @@ from viewmill.program.nodes import Program, Statement, Trigger
 
 
 def drop_dead_stores(program: Program) -> Program:
-    statements = [s for trigger in program.triggers.values() for s in trigger.statements]
     alive = frozenset().union(*(relations(view.output) for view in program.views.values()))
     while True:
-        more = alive.union(*(relations(s.expr) for s in statements if s.target in alive))
+        triggers = {name: _needed(trigger, alive) for name, trigger in program.triggers.items()}
+        more = alive.union(*(relations(s.expr) for trigger in triggers.values() for s in trigger.statements))
         if more == alive:
             break
         alive = more
-    triggers = {name: _kept(trigger, alive) for name, trigger in program.triggers.items()}
     stores = {name: store for name, store in program.stores.items() if name in alive}
     read = frozenset().union(*(relations(store.definition) for store in stores.values()))
     return replace(
@@ -27,12 +26,12 @@ def drop_dead_stores(program: Program) -> Program:
     )
 
 
-def _kept(trigger: Trigger, alive: frozenset[str]) -> Trigger:
-    kept = [s for s in trigger.statements if s.target in alive]
-    changes = frozenset().union(*(deltas(s.expr) for s in kept)) if kept else frozenset()
-    return Trigger(trigger.relation, tuple(s for s in kept if not _is_idle(s, changes)))
-
-
-def _is_idle(statement: Statement, changes: frozenset[str]) -> bool:
-    """A `let` that nobody reads."""
-    return statement.op == "let" and statement.target not in changes
+def _needed(trigger: Trigger, alive: frozenset[str]) -> Trigger:
+    """The statements for stores that are alive, and every `let` that one of these reads."""
+    kept: list[Statement] = []
+    read: frozenset[str] = frozenset()
+    for s in reversed(trigger.statements):  # a `let` stands before those who read it
+        if s.target in (read if s.op == "let" else alive):
+            kept.append(s)
+            read |= deltas(s.expr)
+    return Trigger(trigger.relation, tuple(reversed(kept)))
