@@ -1,4 +1,10 @@
-"""Which strategy for which view and relation, and why."""
+"""Which strategy for which view and relation, and why.
+
+`auto` compares higher-order with first-order maintenance by their estimated cost, each relation weighed by its size: large
+relations change more often. Small relations are joined on the spot, because serving them with stores of their
+own costs every other relation the upkeep of those stores. The number of stores is bounded: a join of n relations can need as
+many as 2^n, and then the delta is evaluated over the stored relations instead.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +12,79 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from viewmill.catalog import Catalog
-from viewmill.errors import UnsupportedError
+from viewmill.materialize.cost import UNKNOWN_ROWS, Cost, estimate
 from viewmill.materialize.first_order import first_order
 from viewmill.materialize.recursive import recursive
 from viewmill.materialize.reevaluate import reevaluate
-from viewmill.materialize.strategy import Strategy
-from viewmill.program.nodes import Program, Store
+from viewmill.materialize.strategy import Strategy, because
+from viewmill.program.nodes import Program
 
-STRATEGIES: dict[str, Strategy] = {"recursive": recursive, "first_order": first_order, "reevaluate": reevaluate}
+AUTO_LIMIT = 50
+"""Stores that `auto` allows for one view."""
+
+RECURSIVE_LIMIT = 128
+"""Stores that `recursive` allows where it is asked for by name."""
+
+SMALL = 0.01
+"""A relation is small next to the largest of the view below this ratio."""
+
+
+class StoreLimit(Exception):
+    """More stores than the plan allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A strategy for every store and relation: `default`, but for the relations named."""
+    """A strategy for every relation: `default`, but for the relations named."""
 
     default: Strategy
     relations: dict[str, Strategy] = field(default_factory=dict)
     limit: int = 10_000
 
-    def strategy(self, store: Store, relation: str) -> Strategy:
+    def strategy(self, relation: str) -> Strategy:
         return self.relations.get(relation, self.default)
 
 
-def plan(maintain: str, trial: Callable[[Plan], Program], sizes: Mapping[str, int], catalog: Catalog) -> Plan:
-    if maintain in STRATEGIES:
-        return Plan(STRATEGIES[maintain])
-    return Plan(recursive)
+Trial = Callable[[Plan], Program]
+
+
+def plan(maintain: str, relations: frozenset[str], trial: Trial, catalog: Catalog, sizes: Mapping[str, int]) -> Plan:
+    """The plan for a view over `relations`. `trial` compiles a candidate; it raises StoreLimit over the plan's limit."""
+    match maintain:
+        case "reevaluate":
+            return Plan(reevaluate)
+        case "first_order":
+            return Plan(first_order)
+        case "recursive":
+            return Plan(recursive, limit=RECURSIVE_LIMIT)
+        case _:
+            return _auto(relations, trial, catalog, sizes)
+
+
+def _auto(relations: frozenset[str], trial: Trial, catalog: Catalog, sizes: Mapping[str, int]) -> Plan:
+    rows = {name: sizes.get(name) or UNKNOWN_ROWS for name in relations}
+    small = {name for name in relations if rows[name] < SMALL * max(rows.values(), default=0)}
+    on_the_spot = {
+        name: because(first_order, f'"{name}" is small ({rows[name]} rows) and changes seldom: joined on the spot')
+        for name in sorted(small)
+    }
+    try:
+        higher = trial(Plan(recursive, on_the_spot, AUTO_LIMIT))
+    except StoreLimit:
+        reason = f"keeping every part of the delta would need more than {AUTO_LIMIT} stores"
+        return Plan(because(first_order, reason))
+    first = trial(Plan(first_order))
+    ours, theirs = (estimate(program, catalog, sizes) for program in (higher, first))
+    if _total(ours, rows) <= _total(theirs, rows):
+        return Plan(because(recursive, f"{_numbers(ours)}; first-order: {_numbers(theirs)}"), on_the_spot)
+    return Plan(because(first_order, f"{_numbers(theirs)}; higher-order: {_numbers(ours)}"))
+
+
+def _total(cost: Cost, rows: Mapping[str, int]) -> float:
+    changing = sum(rows.values())
+    return sum(cost.work.get(name, 0) * rows[name] for name in rows) / changing if changing else 0
+
+
+def _numbers(cost: Cost) -> str:
+    most = max(cost.work.values(), default=0)
+    return f"{cost.stores} stores, at most {most:,.0f} rows visited for one changed"

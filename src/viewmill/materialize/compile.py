@@ -19,12 +19,13 @@ from viewmill.catalog import Catalog
 from viewmill.delta.derive import delta
 from viewmill.delta.domains import domain
 from viewmill.errors import UnsupportedError
-from viewmill.materialize.choose import Plan, plan
+from viewmill.materialize.choose import Plan, StoreLimit, plan
+from viewmill.materialize.count import count_stores
 from viewmill.materialize.cut import cut
-from viewmill.materialize.workshop import StoreLimit, Stores
+from viewmill.materialize.workshop import Stores
 from viewmill.program.check import check
 from viewmill.program.dead_stores import drop_dead_stores
-from viewmill.program.nodes import Maintenance, Program, ViewPlan
+from viewmill.program.nodes import EMPTY, Maintenance, Program, ViewPlan
 from viewmill.program.order import order
 from viewmill.rewrite.pipeline import simplify
 
@@ -41,8 +42,12 @@ class ViewSpec:
 
 def add_view(program: Program, spec: ViewSpec, catalog: Catalog, sizes: Mapping[str, int]) -> Program:
     """The program that also maintains `spec`. Refuses what cannot be maintained the way asked."""
-    chosen = plan(spec.maintain, lambda candidate: _compile(program, spec, catalog, candidate), sizes, catalog)
-    compiled = _compile(program, spec, catalog, chosen)
+    read = relations(spec.expr)
+    chosen = plan(spec.maintain, read, lambda trial: _compile(EMPTY, spec, catalog, trial), catalog, sizes)
+    try:
+        compiled = _compile(program, spec, catalog, chosen)
+    except StoreLimit:
+        raise _too_many_stores(spec, chosen) from None
     check(compiled)
     _keep_promise(spec, compiled.views[spec.name])
     return compiled
@@ -62,6 +67,15 @@ def _keep_promise(spec: ViewSpec, view: ViewPlan) -> None:
             f'cannot maintain view "{spec.name}" incrementally: {which}',
             hint="use maintain = 'auto' to allow it, or correlate the subquery by an equality",
         )
+
+
+def _too_many_stores(spec: ViewSpec, chosen: Plan) -> UnsupportedError:
+    needed = count_stores(simplify(spec.expr))
+    return UnsupportedError(
+        f'cannot maintain view "{spec.name}" recursively: it would need {needed}'
+        f" stores, and the limit is {chosen.limit}",
+        hint="use maintain = 'auto' or 'first_order', or split the view into views over views",
+    )
 
 
 def _compile(program: Program, spec: ViewSpec, catalog: Catalog, chosen: Plan) -> Program:

@@ -7,7 +7,7 @@ needs: the delta, and readers for definitions, which become stores when first as
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
 from viewmill.algebra.build import terms
@@ -54,3 +54,13 @@ def obstacle(change: Expr, relation: str) -> str | None:
     if any(is_unrestricted(term) for term in terms(change)):
         return f'a nested query over "{relation}" is not tied to the outer rows by an equality'
     return None
+
+
+def because(strategy: Strategy, reason: str) -> Strategy:
+    """The same strategy with its reason for choosing it; a re-evaluation keeps the reason that forced it."""
+
+    def chosen(shop: Workshop, store: Store, relation: str) -> Change:
+        change = strategy(shop, store, relation)
+        return change if change.how == "reevaluate" else replace(change, reason=reason)
+
+    return chosen

@@ -11,7 +11,7 @@ from viewmill.algebra.schema import bottom_up, relations, schema, tidy, walk
 from viewmill.catalog import Catalog
 from viewmill.delta.derive import delta
 from viewmill.materialize.canonical import canonical
-from viewmill.materialize.choose import Plan
+from viewmill.materialize.choose import Plan, StoreLimit
 from viewmill.materialize.first_order import first_order
 from viewmill.materialize.reevaluate import reevaluate
 from viewmill.materialize.strategy import Change
@@ -21,10 +21,6 @@ from viewmill.program.schedule import schedule
 from viewmill.program.share_parts import share_parts
 from viewmill.rewrite.drop_null_guards import Facts
 from viewmill.rewrite.pipeline import expand, simplify
-
-
-class StoreLimit(Exception):
-    """More stores than the plan allows."""
 
 
 class Stores:
@@ -87,7 +83,7 @@ class Stores:
         key = store.name, relation
         if key not in self._changes:
             # A kept relation takes its batch as it comes: there is nothing to choose.
-            strategy = first_order if self._keeps_whole(store) else self._plan.strategy(store, relation)
+            strategy = first_order if self._keeps_whole(store) else self._plan.strategy(relation)
             self._changes[key] = self._settled(strategy(self, store, relation), store, relation)
         return self._changes[key]
 

@@ -19,7 +19,7 @@ from viewmill.program.nodes import Statement
 
 
 def share_parts(relation: str, statements: Sequence[Statement]) -> tuple[Statement, ...]:
-    done = list(statements)
+    done = _reuse(list(statements))
     while (example := _most_shared(done)) is not None:
         name = _free_name(relation, example, done)
         expr = tidy(example)
@@ -28,6 +28,17 @@ def share_parts(relation: str, statements: Sequence[Statement]) -> tuple[Stateme
         done = [replace(s, expr=_replace(s.expr, form, name, keys)) for s in done]
         done.insert(0, Statement(name, keys, "let", expr, "recursive", "read by several statements"))
     return tuple(done)
+
+
+def _reuse(statements: list[Statement]) -> list[Statement]:
+    """Read what is a `let` already."""
+    for let in [s for s in statements if s.op == "let" and _is_worth_it(s.expr)]:
+        form, names = anonymous(let.expr)
+        if names == let.vars:
+            statements = [
+                s if s is let else replace(s, expr=_replace(s.expr, form, let.target, let.vars)) for s in statements
+            ]
+    return statements
 
 
 def _most_shared(statements: Sequence[Statement]) -> Expr | None:
