@@ -13,11 +13,10 @@ once. One by one, a derived table with five aggregates over one relation would h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import reduce
 from typing import TypeAlias, assert_never
 
-from viewmill.algebra.build import agg_sum, neg, product, sum_, terms
+from viewmill.algebra.build import agg_sum, factors, neg, product, sum_, terms
 from viewmill.algebra.nodes import (
     ONE,
     ZERO,
@@ -58,8 +57,8 @@ def delta(expr: Expr, changed: frozenset[str]) -> Expr:
             change = delta(body, changed)
             # A domain can bind what was an input. It stays visible, or the correlation would be lost.
             return agg_sum((*group, *(name for name in schema(change) if name in inputs(body))), change)
-        case Product(factors):
-            return _product(factors, changed)
+        case Product(parts):
+            return _product(parts, changed)
         case Lift() | Extreme() | Exists():
             return _change((expr,), changed)
         case After():
@@ -70,10 +69,10 @@ def delta(expr: Expr, changed: frozenset[str]) -> Expr:
             assert_never(expr)
 
 
-def _product(factors: tuple[Expr, ...], changed: frozenset[str]) -> Expr:
+def _product(parts: tuple[Expr, ...], changed: frozenset[str]) -> Expr:
     """`delta(L * N)  ==  delta(L) * After(N) + L * delta(N)` for linear L and non-linear N."""
-    same = [f for f in factors if not relations(f) & changed]
-    moving = [f for f in factors if relations(f) & changed]
+    same = [f for f in parts if not relations(f) & changed]
+    moving = [f for f in parts if relations(f) & changed]
     nonlinear = tuple(f for f in moving if isinstance(f, NonLinear))
     linear = [f for f in moving if not isinstance(f, NonLinear)]
     return sum_(
@@ -84,8 +83,23 @@ def _product(factors: tuple[Expr, ...], changed: frozenset[str]) -> Expr:
     )
 
 
-def _linear(factors: Iterable[Expr], changed: frozenset[str]) -> Expr:
-    """The product rule, from left to right over pairs of (expression, its change)."""
+FEW = 3
+"""Up to this many changed factors, all combinations of changes are spelled out."""
+
+
+def _linear(parts: list[Expr], changed: frozenset[str]) -> Expr:
+    """The change of a product of linear factors.
+
+        delta(A * B)      ==  d_A * B + A * d_B + d_A * d_B
+        delta(A * B * C)  ==  d_A * B * C + After(A) * d_B * C + After(A) * After(B) * d_C
+
+    The first rule leaves more for stores to keep, and has 2^n - 1 terms; the second has n.
+    """
+    if len(parts) > FEW:
+        return sum_(
+            _times(delta(part, changed), *map(After, parts[:i]), *parts[i + 1 :])
+            for i, part in enumerate(parts)
+        )
 
     def both(left: tuple[Expr, Expr], right: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
         (a, d_a), (b, d_b) = left, right
@@ -93,15 +107,15 @@ def _linear(factors: Iterable[Expr], changed: frozenset[str]) -> Expr:
         # the rows that both sides gain in one batch.
         return product(a, b), sum_((_times(d_a, b), _times(d_b, a), *(_times(d_b, term) for term in terms(d_a))))
 
-    return reduce(both, ((f, delta(f, changed)) for f in factors), (ONE, ZERO))[1]
+    return reduce(both, ((f, delta(f, changed)) for f in parts), (ONE, ZERO))[1]
 
 
-def _change(factors: tuple[NonLinear, ...], changed: frozenset[str]) -> Expr:
+def _change(parts: tuple[NonLinear, ...], changed: frozenset[str]) -> Expr:
     """`Domain * (After(N) - N)` for the product N of non-linear factors."""
-    if not factors:
+    if not parts:
         return ZERO
-    affected = union([_affected(f, changed) for f in factors])
-    return _times(sum_((product(*map(after, factors)), neg(product(*factors)))), affected or ONE)
+    affected = union([_affected(f, changed) for f in parts])
+    return _times(sum_((product(*map(after, parts)), neg(product(*parts)))), affected or ONE)
 
 
 def _times(change: Expr, *others: Expr) -> Expr:
@@ -125,3 +139,15 @@ def after(factor: Expr) -> Expr:
             return Exists(After(body))
         case _:
             return After(factor)
+
+
+def reach(expr: Expr, changed: frozenset[str]) -> Expr | None:
+    """The keys of `expr` that a change of these relations can affect, or None if any may be.
+
+    A product can only change where one of its factors does, so this looks at factors one by one.
+    """
+    parts = factors(expr)
+    visible = frozenset(schema(expr))
+    settled = [part for part in parts if not relations(part)]
+    moving = [part for part in parts if relations(part) & changed]
+    return union([domain(_times(delta(part, changed), *settled), visible) for part in moving])

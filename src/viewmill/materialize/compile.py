@@ -16,8 +16,7 @@ from viewmill.algebra.build import agg_sum, factors, product, sum_
 from viewmill.algebra.nodes import AggSum, Exists, Expr, Extreme, Lift, Product, Relation, Sum
 from viewmill.algebra.schema import inputs, relations, schema, tidy, walk
 from viewmill.catalog import Catalog
-from viewmill.delta.derive import delta
-from viewmill.delta.domains import domain
+from viewmill.delta.derive import reach
 from viewmill.errors import UnsupportedError
 from viewmill.materialize.choose import Plan, StoreLimit, plan
 from viewmill.materialize.count import count_stores
@@ -158,8 +157,8 @@ def restrict(output: Expr) -> Expr:
 
 
 def _restricted(body: Expr) -> Expr:
-    reach = domain(delta(body, relations(body)), frozenset(schema(body)))
-    return body if reach is None else product(reach, body)
+    keys = reach(body, relations(body))
+    return body if keys is None else product(simplify(keys), body)
 
 
 def _maintenance(program: Program, tops: tuple[str, ...], definition: Expr) -> tuple[Maintenance, ...]:

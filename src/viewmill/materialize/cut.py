@@ -73,7 +73,7 @@ class _Part:
 def _cut_product(parts: tuple[Expr, ...], needed: frozenset[str], store_for: StoreFor, whole: bool) -> Expr:
     given = _given(parts)
     rows, rest = _split(parts, whole)
-    stores = _connect(rows, frozenset() if whole else given)
+    stores = _connect(rows, rest, given, whole)
     rest = _attach(rest, stores, given, whole)
     done: list[Expr] = [_cut_nested(factor, store_for) for factor in rest]
     for i, part in enumerate(stores):
@@ -102,15 +102,36 @@ def _split(parts: tuple[Expr, ...], whole: bool) -> tuple[list[Expr], list[Expr]
     return rows, [part for part in parts if part not in rows]
 
 
-def _connect(rows: list[Expr], given: frozenset[str]) -> list[_Part]:
-    """Group factors that share a variable which is not given."""
+def _connect(rows: list[Expr], rest: list[Expr], given: frozenset[str], whole: bool) -> list[_Part]:
+    """Group factors that share a variable which is not given.
+
+    Assignments join like columns. Kept whole, given variables join as well, and so does everything else
+    that needs several rows at once and nothing from outside.
+    """
+    outside = inputs(product(*rows, *rest))
+    apart = outside if whole else given
     stores: list[_Part] = []
     for row in rows:
-        names = set(schema(row)) | inputs(row)
-        joined = [store for store in stores if (store.vars & names) - given]
-        merged = _Part([f for store in joined for f in store.factors] + [row], names.union(*(s.vars for s in joined)))
-        stores = [store for store in stores if store not in joined] + [merged]
+        stores = _joined(stores, set(schema(row)), apart, row)
+    edges = [f for f in rest if (whole and not inputs(f) & outside) or (isinstance(f, Lift) and isinstance(f.body, Value))]
+    while edge := next((f for f in edges if _can_join(f, stores, apart)), None):
+        edges.remove(edge)
+        stores = _joined(stores, set(schema(edge)) | inputs(edge), apart)
     return stores
+
+
+def _can_join(edge: Expr, stores: list[_Part], apart: frozenset[str]) -> bool:
+    """What it needs is in the parts that it touches, and not all of it is known before."""
+    names = set(schema(edge)) | inputs(edge)
+    touched = set().union(*(store.vars for store in stores if (store.vars & names) - apart))
+    return bool(inputs(edge)) and inputs(edge) <= touched
+
+
+def _joined(stores: list[_Part], names: set[str], apart: frozenset[str], row: Expr | None = None) -> list[_Part]:
+    """The parts, with those merged that share one of `names`."""
+    touched = [store for store in stores if (store.vars & names) - apart]
+    members = [f for store in touched for f in store.factors] + ([row] if row is not None else [])
+    return [s for s in stores if s not in touched] + [_Part(members, names.union(*(s.vars for s in touched)))]
 
 
 def _attach(rest: list[Expr], stores: list[_Part], given: frozenset[str], whole: bool) -> list[Expr]:
@@ -131,7 +152,7 @@ def _attach(rest: list[Expr], stores: list[_Part], given: frozenset[str], whole:
 
 def _home(factor: Expr, stores: list[_Part], given: frozenset[str], whole: bool) -> _Part | None:
     used = inputs(factor)
-    if not used or used <= given:
+    if not used or (used <= given and not whole):
         return None
     match factor:
         case Test() | Value() | Lift(_, Value()):

@@ -32,11 +32,12 @@ def share_parts(relation: str, statements: Sequence[Statement]) -> tuple[Stateme
 
 def _reuse(statements: list[Statement]) -> list[Statement]:
     """Read what is a `let` already."""
-    for let in [s for s in statements if s.op == "let" and _is_worth_it(s.expr)]:
-        form, names = anonymous(let.expr)
-        if names == let.vars:
+    known = [(s.target, s.vars, anonymous(s.expr)) for s in statements if s.op == "let" and _is_worth_it(s.expr)]
+    for target, keys, (form, names) in known:
+        if names == keys:
             statements = [
-                s if s is let else replace(s, expr=_replace(s.expr, form, let.target, let.vars)) for s in statements
+                s if (s.target, s.op) == (target, "let") else replace(s, expr=_replace(s.expr, form, target, keys))
+                for s in statements
             ]
     return statements
 

@@ -22,6 +22,7 @@ from viewmill.rewrite.drop_null_guards import NO_FACTS, Facts, drop_null_guards
 from viewmill.rewrite.flatten_aggregates import flatten_aggregates
 from viewmill.rewrite.fold_constants import fold_constants
 from viewmill.rewrite.merge_tests import merge_tests
+from viewmill.rewrite.name_join_keys import name_join_keys
 from viewmill.rewrite.prune_assignments import prune_assignments
 from viewmill.rewrite.push_exists import push_exists
 from viewmill.rewrite.split_or import split_or
@@ -49,6 +50,7 @@ SIMPLIFY = (
     Pass("fold_constants", fold_constants),  # first: turns tests into 0 and 1, which everything below drops
     Pass("flatten_aggregates", flatten_aggregates),  # before unify: equalities of inner and outer meet in one product
     Pass("unify", unify),
+    Pass("name_join_keys", name_join_keys),  # after unify, which does better with plain variables
     Pass("prune_assignments", prune_assignments),  # after unify, which leaves assignments nobody reads
     Pass("merge_tests", merge_tests),
     Pass("push_exists", push_exists),
