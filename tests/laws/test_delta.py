@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-
 from laws.strategies import batches, changes, databases, exprs
+
 from viewmill.algebra.evaluate import add_databases, add_rows, evaluate
 from viewmill.algebra.nodes import ZERO
 from viewmill.algebra.schema import relations, schema

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-
 from laws.strategies import RELATIONS, changes, exprs
+
 from viewmill.algebra.evaluate import add_databases, evaluate
 from viewmill.algebra.schema import relations, schema
 from viewmill.catalog import Catalog, ColumnInfo, RelationInfo

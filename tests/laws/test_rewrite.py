@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-
 from laws.strategies import changes, exprs
 from laws.test_delta import align
+
 from viewmill.algebra.evaluate import evaluate
 from viewmill.algebra.schema import bottom_up
 from viewmill.rewrite.pipeline import PASSES, expand, simplify

@@ -1,9 +1,9 @@
 """Constructors that keep the normal form other code may rely on.
 
-    no Product inside a Product, no Sum inside a Sum
-    no ONE in a Product, a Product with ZERO is ZERO; no ZERO in a Sum
-    no Product or Sum of fewer than two
-    at most one integer constant in a Product, in front
+no Product inside a Product, no Sum inside a Sum
+no ONE in a Product, a Product with ZERO is ZERO; no ZERO in a Sum
+no Product or Sum of fewer than two
+at most one integer constant in a Product, in front
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What an expression produces (`schema`), needs (`inputs`) and mentions; renaming.
 
-    schema(R(a, b) * {a < c})  ==  (a, b)        inputs(...)  ==  {c}
+schema(R(a, b) * {a < c})  ==  (a, b)        inputs(...)  ==  {c}
 """
 
 from __future__ import annotations

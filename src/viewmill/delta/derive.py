@@ -13,6 +13,7 @@ once. One by one, a derived table with five aggregates over one relation would h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import TypeAlias, assert_never
 
@@ -87,7 +88,7 @@ FEW = 3
 """Up to this many changed factors, all combinations of changes are spelled out."""
 
 
-def _linear(parts: list[Expr], changed: frozenset[str]) -> Expr:
+def _linear(parts: Sequence[Expr], changed: frozenset[str]) -> Expr:
     """The change of a product of linear factors.
 
         delta(A * B)      ==  d_A * B + A * d_B + d_A * d_B
@@ -97,8 +98,7 @@ def _linear(parts: list[Expr], changed: frozenset[str]) -> Expr:
     """
     if len(parts) > FEW:
         return sum_(
-            _times(delta(part, changed), *map(After, parts[:i]), *parts[i + 1 :])
-            for i, part in enumerate(parts)
+            _times(delta(part, changed), *map(After, parts[:i]), *parts[i + 1 :]) for i, part in enumerate(parts)
         )
 
     def both(left: tuple[Expr, Expr], right: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
@@ -107,7 +107,8 @@ def _linear(parts: list[Expr], changed: frozenset[str]) -> Expr:
         # the rows that both sides gain in one batch.
         return product(a, b), sum_((_times(d_a, b), _times(d_b, a), *(_times(d_b, term) for term in terms(d_a))))
 
-    return reduce(both, ((f, delta(f, changed)) for f in parts), (ONE, ZERO))[1]
+    start: tuple[Expr, Expr] = ONE, ZERO
+    return reduce(both, ((f, delta(f, changed)) for f in parts), start)[1]
 
 
 def _change(parts: tuple[NonLinear, ...], changed: frozenset[str]) -> Expr:

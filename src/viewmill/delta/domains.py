@@ -112,7 +112,9 @@ def _product_support(parts: Iterable[Expr]) -> Expr | None:
         return None
     chosen = [f for s in sets for f in factors(s)]
     known = set(schema(product(*chosen)))
-    rest = [part for part in parts if isinstance(part, Test) or (isinstance(part, Lift) and isinstance(part.body, Value))]
+    rest = [
+        part for part in parts if isinstance(part, Test) or (isinstance(part, Lift) and isinstance(part.body, Value))
+    ]
     while usable := [(part, step) for part in rest if (step := _decided(part, known)) is not None]:
         for part, step in usable:
             rest.remove(part)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
-from viewmill.algebra.functions import EXACT, FUNCTIONS, Number, cast, greatest, least
+from viewmill.algebra.functions import EXACT, FUNCTIONS, cast, greatest, least
 from viewmill.algebra.nodes import (
     After,
     AggSum,
@@ -37,6 +37,7 @@ from viewmill.program.nodes import EMPTY, Program, Statement, ViewPlan
 from viewmill.program.order import order
 
 Row: TypeAlias = tuple[object, ...]
+Number: TypeAlias = Any  # int, Decimal or float; translation has seen to it that no weight mixes the last two
 Rows: TypeAlias = dict[Row, Number]
 Env: TypeAlias = dict[str, object]
 Run: TypeAlias = Callable[["State", Env], Iterator[tuple[Env, Number]]]
@@ -122,7 +123,7 @@ def compile_expr(expr: Expr, bound: frozenset[str] = frozenset()) -> Run:
 
 def _weighted(env: Env, value: object) -> Iterator[tuple[Env, Number]]:
     if value is not None and value != 0:
-        yield env, value  # type: ignore[misc]
+        yield env, value
 
 
 def _binding(var: str, bound: frozenset[str], value: Callable[[State, Env], object]) -> Run:
@@ -309,9 +310,7 @@ class Interpreter:
     def store(self, name: str) -> Rows:
         return dict(self._tables[name].rows)
 
-    def apply(
-        self, batch: Mapping[str, Mapping[Row, int]], watched: frozenset[str] = frozenset()
-    ) -> dict[str, Rows]:
+    def apply(self, batch: Mapping[str, Mapping[Row, int]], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
         """Take a batch, all or nothing. Returns the change of each watched view."""
         self._journal = {}
         try:

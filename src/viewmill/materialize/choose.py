@@ -1,9 +1,9 @@
 """Which strategy for which view and relation, and why.
 
-`auto` compares higher-order with first-order maintenance by their estimated cost, each relation weighed by its size: large
-relations change more often. Small relations are joined on the spot, because serving them with stores of their
-own costs every other relation the upkeep of those stores. The number of stores is bounded: a join of n relations can need as
-many as 2^n, and then the delta is evaluated over the stored relations instead.
+`auto` compares higher-order with first-order maintenance by their estimated cost, each relation weighed by its size:
+large relations change more often. Small relations are joined on the spot, because serving them with stores of their
+own costs every other relation the upkeep of those stores. The number of stores is bounded: a join of n relations can
+need as many as 2^n, and then the delta is evaluated over the stored relations instead.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Trial = Callable[[Plan], Program]
 
 
 def plan(maintain: str, relations: frozenset[str], trial: Trial, catalog: Catalog, sizes: Mapping[str, int]) -> Plan:
-    """The plan for a view over `relations`. `trial` compiles a candidate; it raises StoreLimit over the plan's limit."""
+    """The plan for a view over `relations`. `trial` compiles a candidate, or raises StoreLimit."""
     match maintain:
         case "reevaluate":
             return Plan(reevaluate)

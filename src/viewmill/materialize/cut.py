@@ -89,7 +89,9 @@ def _given(parts: Iterable[Expr]) -> frozenset[str]:
     parts = tuple(parts)
     names = set(inputs(product(*parts))).union(*(schema(part) for part in parts if _is_small(part)))
     while True:
-        more = {p.var for p in parts if isinstance(p, Lift) and isinstance(p.body, Value) and inputs(p) <= names} - names
+        more = {
+            p.var for p in parts if isinstance(p, Lift) and isinstance(p.body, Value) and inputs(p) <= names
+        } - names
         if not more:
             return frozenset(names)
         names |= more
@@ -98,7 +100,7 @@ def _given(parts: Iterable[Expr]) -> frozenset[str]:
 def _split(parts: tuple[Expr, ...], whole: bool) -> tuple[list[Expr], list[Expr]]:
     """Factors that bring rows of relations, and the rest. Kept whole, closed nested sets bring rows too."""
     kinds = (Relation, Exists) if whole else (Relation,)
-    rows = [part for part in parts if isinstance(part, kinds) and relations(part) and not inputs(part)]
+    rows: list[Expr] = [part for part in parts if isinstance(part, kinds) and relations(part) and not inputs(part)]
     return rows, [part for part in parts if part not in rows]
 
 
@@ -113,7 +115,9 @@ def _connect(rows: list[Expr], rest: list[Expr], given: frozenset[str], whole: b
     stores: list[_Part] = []
     for row in rows:
         stores = _joined(stores, set(schema(row)), apart, row)
-    edges = [f for f in rest if (whole and not inputs(f) & outside) or (isinstance(f, Lift) and isinstance(f.body, Value))]
+    edges = [
+        f for f in rest if (whole and not inputs(f) & outside) or (isinstance(f, Lift) and isinstance(f.body, Value))
+    ]
     while edge := next((f for f in edges if _can_join(f, stores, apart)), None):
         edges.remove(edge)
         stores = _joined(stores, set(schema(edge)) | inputs(edge), apart)

@@ -17,4 +17,6 @@ def recursive(shop: Workshop, store: Store, relation: str) -> Change:
     blocked = obstacle(change, relation)
     if blocked:
         return Change(":=", cut(shop.definition(store), shop.reader), "reevaluate", blocked)
-    return Change("+=", cut(change, shop.reader), "recursive", "each part of the delta that the batch does not touch is kept")
+    return Change(
+        "+=", cut(change, shop.reader), "recursive", "each part of the delta that the batch does not touch is kept"
+    )

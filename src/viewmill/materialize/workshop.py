@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 from viewmill.algebra.build import sum_
@@ -111,7 +110,7 @@ class Stores:
 
     def program(self) -> Program:
         statements: dict[str, list[Statement]] = {
-            name: [s for s in trigger.statements] for name, trigger in self._before.triggers.items()
+            name: list(trigger.statements) for name, trigger in self._before.triggers.items()
         }
         for (target, relation), change in self._changes.items():
             store = self._stores[target]

@@ -1,7 +1,7 @@
 """How each store is read: the access patterns that an engine builds indexes for (Hot Dog section 5).
 
-    get     all keys are given               slice   some are
-    scan    none is                          range   none or some, and a comparison with a known value bounds one more
+get     all keys are given               slice   some are
+scan    none is                          range   none or some, and a comparison with a known value bounds one more
 """
 
 from __future__ import annotations

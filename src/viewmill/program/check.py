@@ -1,9 +1,9 @@
 """A program is checked before an engine sees it.
 
-    every store that is read is kept, and maintained on every relation of its definition
-    every variable is bound where it is used, from left to right, and statements produce their target's keys
-    `+=` and `let` read no store that an earlier statement of the trigger has changed
-    no store is defined as a cross product
+every store that is read is kept, and maintained on every relation of its definition
+every variable is bound where it is used, from left to right, and statements produce their target's keys
+`+=` and `let` read no store that an earlier statement of the trigger has changed
+no store is defined as a cross product
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ How: TypeAlias = Literal["recursive", "first_order", "reevaluate"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One way a store is read: with `bound` keys given; `kind` is get (all), slice (some), scan (none), or range (by order)."""
+    """One way a store is read: by `get` with all keys given, `slice` some, `scan` none, `range` in the order of the last."""
 
     kind: Literal["get", "slice", "scan", "range"]
     bound: tuple[str, ...]

@@ -2,14 +2,26 @@
 
     M_R(a, b) * {a < x} * (x := M_S(b)) * Exists(d_S(b))   =>   Exists(d_S(b)) * M_R(a, b) * (x := M_S(b)) * {a < x}
 
-Information about variables flows from left to right. Cheapest first: conditions as soon as they can be decided, look-ups
-of whole keys, small things (batches) before large ones, slices before scans, values last (a weight of 0 skips them).
+Information about variables flows from left to right. Cheapest first: conditions as soon as they can be decided,
+look-ups of whole keys, small things (batches) before large ones, slices before scans, values last (a weight of 0 skips them).
 """
 
 from __future__ import annotations
 
 from viewmill.algebra.build import agg_sum, product
-from viewmill.algebra.nodes import AggSum, DeltaRelation, Exists, Expr, Extreme, Lift, Product, Relation, Sum, Test, Value
+from viewmill.algebra.nodes import (
+    AggSum,
+    DeltaRelation,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    Product,
+    Relation,
+    Sum,
+    Test,
+    Value,
+)
 from viewmill.algebra.schema import children, inputs, relations, schema, with_children
 from viewmill.errors import InternalError
 

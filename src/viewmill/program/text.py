@@ -1,9 +1,9 @@
 """Programs as text, the way `explain` shows them, and back.
 
-    store M_ST(b) = Sum[b](S(b, c) * T(c, d))          -- get by b
-    on R:
-      Q(b) += Sum[b](d_R(a, b) * M_ST(b))              -- recursive
-    view v(b, n) = Q(b) * (n := ...)
+store M_ST(b) = Sum[b](S(b, c) * T(c, d))          -- get by b
+on R:
+  Q(b) += Sum[b](d_R(a, b) * M_ST(b))              -- recursive
+view v(b, n) = Q(b) * (n := ...)
 """
 
 from __future__ import annotations

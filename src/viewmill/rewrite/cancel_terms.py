@@ -1,7 +1,7 @@
 """Collect equal terms of a sum.
 
-    A + B - A    =>  B
-    A + A        =>  2 * A
+A + B - A    =>  B
+A + A        =>  2 * A
 """
 
 from __future__ import annotations

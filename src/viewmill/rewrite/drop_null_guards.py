@@ -39,7 +39,9 @@ class Facts:
 NO_FACTS = Facts()
 
 # Operations that give a value whenever all arguments have one.
-_STRICT = frozenset("+ - * neg = <> < <= > >= like length upper lower substring abs year month day date_add concat".split())
+_STRICT = frozenset(
+    "+ - * neg = <> < <= > >= like length upper lower substring abs year month day date_add concat".split()
+)
 
 
 def drop_null_guards(expr: Expr, facts: Facts, known: frozenset[str] = frozenset()) -> Expr:

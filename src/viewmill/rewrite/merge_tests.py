@@ -1,10 +1,10 @@
 """One test per condition, and none that the others contradict.
 
-    {p and q}                =>  {p} * {q}
-    {p} * {p}                =>  {p}
-    {x = 1} * {x = 2}        =>  0            for different constants
-    {x = 1} * {x is null}    =>  0
-    {x = 1} * {x is not null} => {x = 1}      as for any comparison of x
+{p and q}                =>  {p} * {q}
+{p} * {p}                =>  {p}
+{x = 1} * {x = 2}        =>  0            for different constants
+{x = 1} * {x is null}    =>  0
+{x = 1} * {x is not null} => {x = 1}      as for any comparison of x
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """Push Exists down to where it changes anything.
 
-    Exists(A * B)        =>  Exists(A) * Exists(B)     a product is 0 only where a factor is
-    Exists(c)            =>  1                         for a constant other than 0
-    Exists({p})          =>  {p}                       weights are 0 or 1 already,
-    Exists((x := A))     =>  (x := A)                  as for Extreme and Exists itself
-    Exists(A + A + B)    =>  Exists(A + B)             where A and B are sets: no weight is negative
+Exists(A * B)        =>  Exists(A) * Exists(B)     a product is 0 only where a factor is
+Exists(c)            =>  1                         for a constant other than 0
+Exists({p})          =>  {p}                       weights are 0 or 1 already,
+Exists((x := A))     =>  (x := A)                  as for Extreme and Exists itself
+Exists(A + A + B)    =>  Exists(A + B)             where A and B are sets: no weight is negative
 """
 
 from __future__ import annotations
 
 from viewmill.algebra.build import exists, factors, integer, product, sum_
-from viewmill.algebra.nodes import ONE, Exists, Expr, Extreme, Lift, Product, Sum, Test
-from viewmill.algebra.nodes import AggSum
+from viewmill.algebra.nodes import ONE, AggSum, Exists, Expr, Extreme, Lift, Product, Sum, Test
 
 
 def push_exists(expr: Expr) -> Expr:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from viewmill.algebra import scalars
 from viewmill.algebra.build import neg, product, sum_
-from viewmill.algebra.nodes import Expr, Relation, DeltaRelation, Product, Test, Value
+from viewmill.algebra.nodes import DeltaRelation, Expr, Product, Relation, Test, Value
 from viewmill.algebra.scalars import FALSE, Call, Const, Scalar
 
 
@@ -48,6 +48,8 @@ def _split_sum(scalar: Scalar, owners: list[set[str]]) -> Expr:
 
 def is_known(scalar: Scalar) -> Expr:
     """`{scalar is not null}`"""
-    return product() if isinstance(scalar, Const) and scalar.value is not None else Test(
-        Call("not", (Call("is_null", (scalar,)),))
+    return (
+        product()
+        if isinstance(scalar, Const) and scalar.value is not None
+        else Test(Call("not", (Call("is_null", (scalar,)),)))
     )

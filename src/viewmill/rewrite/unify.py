@@ -5,8 +5,8 @@
     R(a) * S(x) * (x := a)        =>  R(a) * S(a) * (x := a)
     (x := a) * {x < 3}            =>  (x := a) * {a < 3}                          also for constants and expressions
 
-Variables join by identity and NULL is identical to NULL, while `=` is never true of NULL: hence the guards. The assignments
-left behind give the old name to whoever still wants it; `prune_assignments` drops the rest. A variable from
+Variables join by identity and NULL is identical to NULL, while `=` is never true of NULL: hence the guards. The
+assignments left behind give the old name to whoever still wants it; `prune_assignments` drops the rest. A variable from
 outside never takes the place of a produced one: `Sum[](S(b, c))` would no longer be correlated.
 """
 
