@@ -26,6 +26,7 @@ from viewmill.program.check import check
 from viewmill.program.dead_stores import drop_dead_stores
 from viewmill.program.nodes import EMPTY, Maintenance, Program, ViewPlan
 from viewmill.program.order import order
+from viewmill.rewrite.factor_products import factor_products, is_connected, unconnected
 from viewmill.rewrite.pipeline import simplify
 
 
@@ -98,37 +99,19 @@ def _compile(program: Program, spec: ViewSpec, catalog: Catalog, chosen: Plan) -
 def peel(expr: Expr, stores: Stores) -> Expr:
     """The view over stores: non-linear operators that read no relation themselves stay for the reader."""
     match expr:
-        case Sum(terms) if _is_nonlinear(expr) or any(len(_unconnected(_parts(term))) > 1 for term in terms):
+        case Sum(terms) if _is_nonlinear(expr) or not all(map(is_connected, terms)):
             return sum_(peel(term, stores) for term in terms)
         case AggSum(group, body) if not _reads(body) and not _only_counts(body):
             return agg_sum(group, cut(body, stores.reader, whole=False))
+        case AggSum() if not is_connected(expr):
+            parts = factors(factor_products(expr))
+            return product(*(peel(simplify(part, stores.facts), stores) for part in parts))
+        case Product(parts) if _reads(expr) and not is_connected(expr):
+            return product(*(peel(part, stores) for part in unconnected(parts)))
         case _ if not _reads(expr):
             return cut(expr, stores.reader, whole=False)
-        case AggSum(group, body):
-            parts = _unconnected(factors(body))
-            if len(parts) == 1:
-                return stores.reader(expr)
-            kept = (agg_sum((n for n in group if n in schema(part)), part) for part in parts)
-            return product(*(peel(simplify(part, stores.facts), stores) for part in kept))
-        case Product(parts) if len(_unconnected(parts)) > 1:
-            return product(*(peel(part, stores) for part in _unconnected(parts)))
         case _:
             return stores.reader(expr)
-
-
-def _parts(term: Expr) -> tuple[Expr, ...]:
-    return factors(term.body if isinstance(term, AggSum) else term)
-
-
-def _unconnected(parts: tuple[Expr, ...]) -> list[Expr]:
-    """Products that share no variable. `Sum[g, h](A * B)` is then `Sum[g](A) * Sum[h](B)`, and never stored as one."""
-    groups: list[tuple[set[str], list[Expr]]] = []
-    for part in parts:
-        names = set(schema(part)) | inputs(part)
-        joined = [group for group in groups if group[0] & names]
-        merged = names.union(*(g[0] for g in joined)), [f for g in joined for f in g[1]] + [part]
-        groups = [group for group in groups if group not in joined] + [merged]
-    return [product(*members) for _, members in groups]
 
 
 def _is_nonlinear(expr: Expr) -> bool:

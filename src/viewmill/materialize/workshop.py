@@ -7,6 +7,7 @@ from functools import cached_property
 from viewmill.algebra.build import sum_
 from viewmill.algebra.nodes import After, DeltaRelation, Expr, Relation
 from viewmill.algebra.schema import bottom_up, relations, schema, tidy, walk
+from viewmill.algebra.typing import variable_types, weight_type
 from viewmill.catalog import Catalog
 from viewmill.delta.derive import delta
 from viewmill.materialize.canonical import canonical
@@ -20,6 +21,7 @@ from viewmill.program.schedule import schedule
 from viewmill.program.share_parts import share_parts
 from viewmill.rewrite.drop_null_guards import Facts
 from viewmill.rewrite.pipeline import expand, simplify
+from viewmill.types import Type
 
 
 class Stores:
@@ -129,13 +131,20 @@ class Stores:
         return {name: info.names for name, info in self._catalog.relations.items() if name in read}
 
     def _add(self, name: str, keys: tuple[str, ...], definition: Expr) -> Store:
-        store = Store(self._free(name), keys, definition)
+        types = variable_types(definition, self._field_type)
+        weight = weight_type(definition, self._field_type)
+        store = Store(self._free(name), keys, definition, tuple(types[key] for key in keys), weight)
         self._stores[store.name] = store
         self._by_form[canonical(definition)[0]] = store
         self._new.append(store)
         if len(self._stores) - len(self._before.stores) > self._plan.limit:
             raise StoreLimit
         return store
+
+    def _field_type(self, relation: str, field: str) -> Type:
+        column = self._catalog.relations[relation].column(field)
+        assert column is not None
+        return column.type
 
     def _name(self, definition: Expr) -> str:
         names = sorted(relations(definition))

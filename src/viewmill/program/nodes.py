@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from viewmill.algebra.nodes import Expr
+from viewmill.types import BIGINT, Type
 
 How: TypeAlias = Literal["recursive", "first_order", "reevaluate"]
 
@@ -34,11 +35,16 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`store name(keys) = definition`. The definition is over relations and views, and produces the keys."""
+    """`store name(keys) = definition`. The definition is over relations and views, and produces the keys.
+
+    `types` are those of the keys, `weight` that of the weights: bigint for counts, decimal or double for sums.
+    """
 
     name: str
     keys: tuple[str, ...]
     definition: Expr
+    types: tuple[Type, ...] = ()
+    weight: Type = BIGINT
 
 
 @dataclass(frozen=True, slots=True)

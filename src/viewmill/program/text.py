@@ -1,4 +1,4 @@
-"""Programs as text, the way `explain` shows them, and back.
+"""Programs as text, the way `explain` shows them. `parse.py` reads it back.
 
 store M_ST(b) = Sum[b](S(b, c) * T(c, d))          -- get by b
 on R:
@@ -8,7 +8,9 @@ view v(b, n) = Q(b) * (n := ...)
 
 from __future__ import annotations
 
+from viewmill.algebra.nodes import DeltaRelation, Relation
 from viewmill.algebra.text import show as show_expr
+from viewmill.algebra.text import show_name
 from viewmill.program.access import accesses
 from viewmill.program.nodes import Program, Statement, Store, Trigger, ViewPlan
 
@@ -37,18 +39,23 @@ def _note(text: str) -> str:
 
 
 def show_view(view: ViewPlan) -> str:
-    return f"view {view.name}({', '.join(view.columns)}) = {show_expr(view.output)}"
+    return f"view {_head(view.name, view.columns)} = {show_expr(view.output)}"
 
 
 def show_store(store: Store) -> str:
-    return f"store {store.name}({', '.join(store.keys)}) = {show_expr(store.definition)}"
+    return f"store {_head(store.name, store.keys)} = {show_expr(store.definition)}"
+
+
+def _head(name: str, vars_: tuple[str, ...]) -> str:
+    return show_expr(Relation(name, vars_, vars_))
 
 
 def show_trigger(trigger: Trigger) -> list[str]:
-    return [f"on {trigger.relation}:", *(f"  {show_statement(s)}" for s in trigger.statements)]
+    return [f"on {show_name(trigger.relation)}:", *(f"  {show_statement(s)}" for s in trigger.statements)]
 
 
 def show_statement(s: Statement) -> str:
-    head = f"let d_{s.target}({', '.join(s.vars)}) =" if s.op == "let" else f"{s.target}({', '.join(s.vars)}) {s.op}"
+    change = show_expr(DeltaRelation(s.target, s.vars, s.vars))
+    head = f"let {change} =" if s.op == "let" else f"{_head(s.target, s.vars)} {s.op}"
     note = _note(f"re-evaluated: {s.reason}") if s.op == ":=" else ""
     return f"{head} {show_expr(s.expr)}{note}"

@@ -8,6 +8,7 @@ Each distinct aggregate is computed once and has a variable; the expression it s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -94,7 +95,8 @@ def _normal(name: str, arg: BoundExpr | None, distinct: bool, filter_: BoundExpr
         case "sum" | "avg":
             return name, _unchecked(_number(name, arg)), distinct, filter_
         case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
-            return name, _number(name, arg), distinct, filter_
+            number = _number(name, arg)
+            return name, _unchecked(number) if number.type.is_integer else number, distinct, filter_
         case _:
             raise BindError(f"{name} takes 1 argument, not 0")
 
@@ -110,15 +112,24 @@ def _number(name: str, arg: BoundExpr | None) -> BoundExpr:
 
 
 def _unchecked(arg: BoundExpr) -> BoundExpr:
-    """The argument without a cast that rounds nothing and only guards against overflow: the sum's own type does that.
+    """The argument without casts that round nothing and only guard against overflow: the sum's own type does that.
 
-    So `sum(a * b)` of wide decimals stays a sum of products.
+    So `sum(a * b)` of integers or wide decimals stays a sum of products.
     """
     match arg:
-        case Cast(Call("+" | "-" | "*" as op, (left, right)) as inner):
-            if inner.type == arg.type and not drops_digits(op, left.type, right.type):
-                return inner
-    return arg
+        case Cast(Call("+" | "-" | "*" as op, (left, right)) as inner) if inner.type == arg.type:
+            if arg.type.is_integer:
+                return replace(inner, args=(_unchecked(left), _unchecked(right)))
+            return arg if drops_digits(op, left.type, right.type) else inner
+        case Cast(Call("neg", (negated,)) as inner) if inner.type == arg.type:
+            return replace(inner, args=(_unchecked(negated),))
+        case Call("case", args):
+            # Conditions stay as they are: c, value, c, value, ..., else.
+            last = len(args) - 1
+            values = tuple(_unchecked(a) if i % 2 or i == last else a for i, a in enumerate(args))
+            return replace(arg, args=values)
+        case _:
+            return arg
 
 
 def _result_type(function: AggregateFunction, arg: BoundExpr | None) -> Type:

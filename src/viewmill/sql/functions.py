@@ -16,7 +16,7 @@ from typing import TypeAlias
 from viewmill.errors import BindError
 from viewmill.sql import operators
 from viewmill.sql.bound import BoundExpr, Literal
-from viewmill.sql.operators import call, convert
+from viewmill.sql.operators import call, convert, within
 from viewmill.sql.types import decimal_of
 from viewmill.types import (
     BIGINT,
@@ -58,7 +58,12 @@ def bind_function(name: str, args: tuple[BoundExpr, ...]) -> BoundExpr:
     params = signature.params + signature.params[-1:] * (len(args) - len(signature.params))
     converted = tuple(_argument(name, arg, param) for arg, param in zip(args, params, strict=False))
     result = signature.result if isinstance(signature.result, Type) else signature.result(converted)
-    return call(name, *converted, type=result, nullable=signature.nullable)
+    value = call(name, *converted, type=result, nullable=signature.nullable)
+    return within(value) if name in _MAY_OVERFLOW and result.is_integer else value
+
+
+# Of an integer they give one of the same type, and -128 has no abs among the tinyints.
+_MAY_OVERFLOW = ("abs", "round", "bround")
 
 
 def _check_count(name: str, signature: Signature, count: int) -> None:
@@ -233,7 +238,7 @@ def _pmod(args: tuple[BoundExpr, ...]) -> BoundExpr:
 def _weekday(args: tuple[BoundExpr, ...]) -> BoundExpr:
     """Monday is 0."""
     sunday_first = bind_function("dayofweek", args)
-    return operators.arithmetic("%", operators.arithmetic("+", sunday_first, Literal(5, INT)), Literal(7, INT))
+    return call("%", call("+", sunday_first, Literal(5, INT), type=INT), Literal(7, INT), type=INT)
 
 
 def _is_null(args: tuple[BoundExpr, ...]) -> BoundExpr:

@@ -66,6 +66,9 @@ def bound_variables(query: Query) -> Iterator[str]:
             yield from bound_variables(query.right)
         case Values():
             yield from (field.var for field in query.columns)
+            for row in query.rows:
+                for cell in row:
+                    yield from inner_variables(cell)
 
 
 def _source(source: Source) -> Iterator[str]:
@@ -77,22 +80,22 @@ def _source(source: Source) -> Iterator[str]:
         case Join():
             yield from _source(source.left)
             yield from _source(source.right)
-            yield from _inside(source.on)
+            yield from inner_variables(source.on)
 
 
 def _subqueries(select: Select) -> Iterator[str]:
-    yield from _inside(select.where)
+    yield from inner_variables(select.where)
     for key in select.group or ():
-        yield from _inside(key.expr)
+        yield from inner_variables(key.expr)
     for aggregate in select.aggregates:
-        yield from _inside(aggregate.arg)
-        yield from _inside(aggregate.filter)
-    yield from _inside(select.having)
+        yield from inner_variables(aggregate.arg)
+        yield from inner_variables(aggregate.filter)
+    yield from inner_variables(select.having)
     for output in select.outputs:
-        yield from _inside(output.expr)
+        yield from inner_variables(output.expr)
 
 
-def _inside(expr: BoundExpr | None) -> Iterator[str]:
+def inner_variables(expr: BoundExpr | None) -> Iterator[str]:
     """The variables of the subqueries in an expression."""
     for part in parts_of(expr) if expr is not None else ():
         if isinstance(part, ScalarQuery | ExistsQuery | InQuery):

@@ -2,6 +2,7 @@
 
     compare("<", decimal(15,2) column, 24)      ->  column < 24.00          both sides decimal(15,2)
     arithmetic("/", int, int)                   ->  cast(a as double) / cast(b as double)
+    arithmetic("*", int, int)                   ->  cast(a * b as int)      integers have no width: the cast overflows
 
 Errors here carry no place: whoever binds the syntax tree adds it.
 """
@@ -171,7 +172,18 @@ def arithmetic(op: str, left: BoundExpr, right: BoundExpr) -> BoundExpr:
         return call(op, convert(left, DOUBLE), convert(right, DOUBLE), type=DOUBLE)
     wider = common_type(left.type, right.type)
     assert wider is not None
-    return call(op, left, right, type=wider)
+    value = call(op, left, right, type=wider)
+    return value if op in ("%", "pmod") else within(value)
+
+
+def within(value: BoundExpr) -> BoundExpr:
+    """The result of an operator that is exact by itself, in a type that it may not fit: that rounds or overflows."""
+    if not isinstance(value, Literal):
+        return Cast(value, value.type)
+    try:
+        return Literal(functions.cast(value.value, value.type), value.type)
+    except DataError as error:
+        raise BindError(error.message) from None
 
 
 def _number_hint(left: BoundExpr, right: BoundExpr) -> str:
@@ -184,12 +196,7 @@ def _decimal_arithmetic(op: str, left: BoundExpr, right: BoundExpr) -> BoundExpr
     left, right = _decimal_operand(left), _decimal_operand(right)
     result, is_exact = decimal_result(op, left.type, right.type)
     value = call(op, left, right, type=result)
-    if is_exact:
-        return value
-    # The operator itself is exact; it is the result type that rounds, or overflows.
-    if isinstance(value, Literal):
-        return Literal(functions.cast(value.value, result), result)
-    return Cast(value, result)
+    return value if is_exact else within(value)
 
 
 def _decimal_operand(arg: BoundExpr) -> BoundExpr:
@@ -205,14 +212,16 @@ def _integral_division(left: BoundExpr, right: BoundExpr) -> BoundExpr:
         raise BindError(f'"div" cannot combine {left.type} and {right.type}', hint='use "/" and floor')
     if left.type.is_decimal or right.type.is_decimal:
         left, right = _decimal_operand(left), _decimal_operand(right)
-    return call("div", left, right, type=BIGINT)
+    value = call("div", left, right, type=BIGINT)
+    # Of narrower integers the quotient always fits.
+    return within(value) if left.type.is_decimal or left.type == BIGINT else value
 
 
 def _date_arithmetic(op: str, left: BoundExpr, right: BoundExpr) -> BoundExpr:
     if op == "+" and right.type == DATE:
         left, right = right, left
     if left.type == DATE and right.type.is_integer:
-        return call("date_add", left, right if op == "+" else minus(right), type=DATE)
+        return call("date_add", left, right if op == "+" else call("neg", right, type=right.type), type=DATE)
     hint = "use datediff(end, start) for the number of days" if op == "-" else "add an interval or a number of days"
     raise BindError(f'"{op}" cannot combine {left.type} and {right.type}', hint=hint)
 
@@ -220,7 +229,8 @@ def _date_arithmetic(op: str, left: BoundExpr, right: BoundExpr) -> BoundExpr:
 def minus(arg: BoundExpr) -> BoundExpr:
     if not arg.type.is_numeric and arg.type != VOID:
         raise BindError(f'"-" cannot be applied to {arg.type}', hint="cast it to a number")
-    return call("neg", arg, type=INT if arg.type == VOID else arg.type)
+    value = call("neg", arg, type=INT if arg.type == VOID else arg.type)
+    return within(value) if value.type.is_integer else value
 
 
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
@@ -251,7 +261,8 @@ def shift(moment: BoundExpr, amount: BoundExpr, unit: str) -> BoundExpr:
 
 
 def _times(amount: BoundExpr, size: int) -> BoundExpr:
-    return amount if size == 1 else arithmetic("*", amount, Literal(size, BIGINT))
+    # Whatever is too many months, days or microseconds is out of the calendar as well.
+    return amount if size == 1 else call("*", amount, Literal(size, BIGINT), type=BIGINT)
 
 
 # --- choice

@@ -15,7 +15,7 @@ from sqlglot import exp
 from viewmill.sql.aggregates import Aggregates
 from viewmill.sql.bound import BoundExpr, GroupKey, Literal, Output, Select, SortKey
 from viewmill.sql.expressions import Expressions
-from viewmill.sql.grouping import Regroup
+from viewmill.sql.grouping import Regroup, form
 from viewmill.sql.output_names import output_name
 from viewmill.sql.refusals import check_clauses, check_grouping
 from viewmill.sql.scope import Context, Env, Scope, Visible, lookup
@@ -123,8 +123,8 @@ class _Block:
             keys = [(p.expr, p.name) for p in plain]
         else:
             keys = [self._group_key(node) for item in group.expressions for node in _flat(item)]
-        found = {expr: GroupKey(self.context.var(name), expr) for expr, name in reversed(keys)}
-        return tuple(found[expr] for expr in dict.fromkeys(expr for expr, _ in keys))
+        found = {form(expr): GroupKey(self.context.var(name), expr) for expr, name in reversed(keys)}
+        return tuple(found[expr] for expr in dict.fromkeys(form(expr) for expr, _ in keys))
 
     def _group_key(self, node: exp.Expr) -> tuple[BoundExpr, str]:
         position = _ordinal(node)
