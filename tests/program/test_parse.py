@@ -38,7 +38,8 @@ def test_tpch_programs_read_back(file: Path, strategy: str) -> None:
 def test_odd_names_and_constants_read_back() -> None:
     mill = viewmill.connect()
     mill.sql("CREATE TABLE d_r (`a b` INT, s STRING)")
-    mill.sql("CREATE MATERIALIZED VIEW `my view` AS SELECT s, count(*), max(`a b`) AS `m-x` FROM d_r WHERE s <> '-- s' GROUP BY s")
+    query = "SELECT s, count(*), max(`a b`) AS `m-x` FROM d_r WHERE s <> '-- s' GROUP BY s"
+    mill.sql(f"CREATE MATERIALIZED VIEW `my view` AS {query}")
     text = mill.explain("my view")
     assert "view `my view`(s, `count(1)`, `m-x`) = " in text
     assert "on d_r:" in text

@@ -9,6 +9,7 @@ at most one integer constant in a Product, in front
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from viewmill.algebra.nodes import ONE, ZERO, AggSum, Exists, Expr, Lift, Product, Relation, Sum, Test, Value
 from viewmill.algebra.scalars import TRUE, Call, Const, Scalar, Var
@@ -20,15 +21,11 @@ def relation(name: str, *columns: str) -> Relation:
 
 
 def product(*factors: Expr) -> Expr:
-    flat: list[Expr] = []
-    constant = 1
-    for factor in factors:
-        for part in factor.factors if isinstance(factor, Product) else (factor,):
-            number = integer(part)
-            if number is None:
-                flat.append(part)
-            else:
-                constant *= number
+    flat = [part for factor in factors for part in (factor.factors if isinstance(factor, Product) else (factor,))]
+    numbers = [number for part in flat if isinstance(part, Value) and (number := integer(part)) is not None]
+    constant = prod(numbers)
+    if numbers:
+        flat = [part for part in flat if integer(part) is None]
     if constant == 0:
         return ZERO
     if constant != 1:

@@ -10,7 +10,8 @@ would round), so that each operation means the same for every reader.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from viewmill.algebra.node import Node, node
@@ -33,14 +34,9 @@ class Const(Node):
 
     value: object
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[type, str]:
-        return type(self.value), repr(self.value)
+    @staticmethod
+    def _identity(*fields: object) -> Hashable:
+        return tuple((type(value), repr(value)) for value in fields)
 
 
 @node
@@ -86,10 +82,28 @@ def with_children(scalar: Scalar, args: tuple[Scalar, ...]) -> Scalar:
             return scalar
 
 
+@lru_cache(maxsize=20_000)
 def variables(scalar: Scalar) -> frozenset[str]:
     if isinstance(scalar, Var):
         return frozenset((scalar.name,))
     return frozenset().union(*(variables(arg) for arg in children(scalar)))
+
+
+# Left out of the operations that give a value whenever their arguments have one; see `functions.TOTAL`.
+_CAN_FAIL = frozenset("/ % div pmod assert_single to_date split_part rlike repeat lpad rpad date_add add_months".split())
+_CAN_FAIL |= frozenset("timestamp_add trunc date_trunc ceil floor".split())
+
+
+def can_fail(scalar: Scalar) -> bool:
+    """Whether computing it for a row that SQL would not have looked at could be an error."""
+    match scalar:
+        case Call(op, args):
+            return op in _CAN_FAIL or any(map(can_fail, args))
+        case Cast(arg, type_):
+            # To a decimal or a double we convert all the time, from numbers, and it is the other types that are parsed.
+            return not (type_.is_decimal or type_.is_floating or type_.name == "string") or can_fail(arg)
+        case Var() | Const():
+            return False
 
 
 def substitute(scalar: Scalar, values: Mapping[str, Scalar]) -> Scalar:

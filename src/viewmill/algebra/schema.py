@@ -72,6 +72,7 @@ def inputs(expr: Expr) -> frozenset[str]:
             assert_never(expr)
 
 
+@lru_cache(maxsize=100_000)
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The parts that are expressions of their own. An assignment `(x := value)` is a leaf: its value is no weight."""
     match expr:
@@ -175,6 +176,10 @@ def variables(expr: Expr) -> frozenset[str]:
 def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
     """Rename variables everywhere, local ones too. The caller keeps new names apart from old ones."""
 
+    names = {old: new for old, new in names.items() if old != new}
+    if not names:
+        return expr
+
     def new(name: str) -> str:
         return names.get(name, name)
 
@@ -256,6 +261,20 @@ def tidy(expr: Expr, keep: Mapping[str, str] | None = None) -> Expr:
         if name not in names:
             names[name] = fresh.fresh(name)
     return rename(expr, names)
+
+
+def unshadowed(expr: Expr, names: Names | None = None) -> Expr:
+    """The same expression, no variable of which is local to two scopes, or to one and known outside it."""
+    names = names or Names(frozenset(schema(expr)) | inputs(expr))
+    match expr:
+        case AggSum(group, body):
+            inner = {name: names.fresh(name) for name in schema(body) if name not in group}
+            return agg_sum(group, unshadowed(rename_free(body, inner), names))
+        case Extreme(var, kind, of, body):
+            inner = {name: names.fresh(name) for name in schema(body)}
+            return Extreme(var, kind, inner.get(of, of), unshadowed(rename_free(body, inner), names))
+        case _:
+            return with_children(expr, tuple(unshadowed(part, names) for part in children(expr)))
 
 
 def anonymous(expr: Expr) -> tuple[Expr, tuple[str, ...]]:

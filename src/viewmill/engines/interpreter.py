@@ -15,7 +15,7 @@ import decimal
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, assert_never
 
-from viewmill.algebra.functions import EXACT, FUNCTIONS, cast, greatest, least
+from viewmill.algebra.functions import EXACT, FUNCTIONS, NAN, cast, greatest, least
 from viewmill.algebra.nodes import (
     After,
     AggSum,
@@ -129,8 +129,17 @@ def _weighted(env: Env, value: object) -> Iterator[tuple[Env, Number]]:
 def _binding(var: str, bound: frozenset[str], value: Callable[[State, Env], object]) -> Run:
     """One row: the variable takes the value, or must have it already."""
     if var in bound:
-        return lambda state, env: iter(((env, 1),)) if env[var] == value(state, env) else iter(())
-    return lambda state, env: iter((({**env, var: value(state, env)}, 1),))
+        return lambda state, env: iter(((env, 1),)) if _same(env[var], value(state, env)) else iter(())
+    return lambda state, env: iter((({**env, var: _key(value(state, env))}, 1),))
+
+
+def _key(value: object) -> object:
+    """There is one NaN: as a key it must be equal to itself, which only the same object is."""
+    return NAN if isinstance(value, float) and value != value else value
+
+
+def _same(left: object, right: object) -> bool:
+    return left == right or left is _key(right)
 
 
 def _extreme(pick: Callable[..., object], values: list[object]) -> object:

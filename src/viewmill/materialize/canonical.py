@@ -2,20 +2,24 @@
 
     Sum[b](S(b, c) * T(c, d))   and   Sum[x](T(c: y, d: z) * S(b: x, c: y))   have one canonical form
 
-Variables get colours from where they stand, refined a few times as in graph isomorphism; factors are sorted by
-their coloured text, and variables renamed in order of appearance. Two definitions with the same form are equal.
+Variables get colours (numbers) from where they stand, refined a few times as in graph isomorphism; factors are sorted
+by their coloured text, and variables renamed in order of appearance. Two definitions with one form are equal.
 Symmetric self-joins can keep two forms for one meaning; then we keep a store too many, never a wrong one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from hashlib import blake2b
 
-from viewmill.algebra.nodes import AggSum, Expr, Product, Sum
+from viewmill.algebra import scalars
+from viewmill.algebra.nodes import AggSum, DeltaRelation, Expr, Extreme, Lift, Product, Relation, Sum, Test, Value
+from viewmill.algebra.scalars import Scalar, Var
 from viewmill.algebra.schema import anonymous, children, inputs, rename, schema, variables, walk, with_children
 
 ROUNDS = 3
+
+Colours = Mapping[str, int]
 
 
 @lru_cache(maxsize=20_000)
@@ -24,34 +28,75 @@ def canonical(expr: Expr) -> tuple[Expr, tuple[str, ...]]:
     return anonymous(_arranged(expr, _colours(expr)))
 
 
-def _colours(expr: Expr) -> dict[str, str]:
+def _colours(expr: Expr) -> Colours:
     visible = set(schema(expr)) | inputs(expr)
-    colours = {name: "visible" if name in visible else "local" for name in variables(expr)}
-    leaves = [node for node in walk(expr) if not children(node)]
-    groups = [node for node in walk(expr) if isinstance(node, AggSum)]
+    colours = {name: int(name in visible) for name in variables(expr)}
+    nodes = list(walk(expr))
+    leaves = [node for node in nodes if not children(node)]
+    own = {name: [leaf for leaf in leaves if name in variables(leaf)] for name in colours}
+    grouped = {name: sum(isinstance(node, AggSum) and name in node.group for node in nodes) for name in colours}
     for _ in range(ROUNDS):
-        colours = {
-            name: _digest(
-                colours[name],
-                *sorted(repr(rename(leaf, {**colours, name: "*"})) for leaf in leaves if name in variables(leaf)),
-                str(sum(name in node.group for node in groups)),
-            )
+        standing = {
+            name: (colours[name], grouped[name], sorted(_leaf_text(leaf, {**colours, name: -1}) for leaf in own[name]))
             for name in colours
         }
+        ranks = sorted(standing.values())
+        colours = {name: ranks.index(place) for name, place in standing.items()}
     return colours
 
 
-def _digest(*parts: str) -> str:
-    return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
-
-
-def _arranged(expr: Expr, colours: dict[str, str]) -> Expr:
-    """Factors, terms and group variables in the order of their coloured text."""
+def _arranged(expr: Expr, colours: Colours) -> Expr:
+    """Factors, terms and group variables in the order of their coloured text; by their names where that is the same."""
     parts = tuple(_arranged(part, colours) for part in children(expr))
     match expr:
         case Product() | Sum():
-            return type(expr)(tuple(sorted(parts, key=lambda part: (repr(rename(part, colours)), repr(part)))))
+            return type(expr)(tuple(sorted(parts, key=lambda part: (_text(part, colours), repr(part)))))
         case AggSum(group, _):
             return AggSum(tuple(sorted(group, key=lambda name: (colours[name], name))), parts[0])
         case _:
             return with_children(expr, parts)
+
+
+def _text(expr: Expr, colours: Colours) -> str:
+    below = children(expr)
+    if not below:
+        return _leaf_text(expr, colours)
+    match expr:
+        case Lift(var, _):
+            own = f"{colours[var]}"
+        case Extreme(var, kind, of, _):
+            own = f"{colours[var]} {kind} {colours[of]}"
+        case AggSum(group, _):
+            own = f"{[colours[name] for name in group]}"
+        case _:
+            own = ""
+    return f"{type(expr).__name__}[{own}]({', '.join(_text(part, colours) for part in below)})"
+
+
+def _leaf_text(leaf: Expr, colours: Colours) -> str:
+    shape, names = _shape(leaf)
+    return f"{shape}{[colours[name] for name in names]}"
+
+
+@lru_cache(maxsize=20_000)
+def _shape(leaf: Expr) -> tuple[str, tuple[str, ...]]:
+    """The text of a leaf with its variables left out, and those variables from left to right."""
+    return repr(rename(leaf, dict.fromkeys(variables(leaf), "?"))), tuple(_occurrences(leaf))
+
+
+def _occurrences(leaf: Expr) -> Iterator[str]:
+    match leaf:
+        case Relation(_, _, vars_) | DeltaRelation(_, _, vars_):
+            yield from vars_
+        case Value(scalar) | Test(scalar):
+            yield from _scalar_occurrences(scalar)
+        case Lift(var, Value(scalar)):
+            yield var
+            yield from _scalar_occurrences(scalar)
+
+
+def _scalar_occurrences(scalar: Scalar) -> Iterator[str]:
+    if isinstance(scalar, Var):
+        yield scalar.name
+    for arg in scalars.children(scalar):
+        yield from _scalar_occurrences(arg)

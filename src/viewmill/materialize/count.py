@@ -8,10 +8,10 @@ about 2^(n-1).
 from __future__ import annotations
 
 from viewmill.algebra.build import factors, terms
-from viewmill.algebra.nodes import AggSum, Expr, Lift, Relation, Value
+from viewmill.algebra.nodes import AggSum, Expr, Lift, Product, Relation, Value
 from viewmill.algebra.schema import inputs, schema, walk
 
-ENOUGH = 100_000
+ENOUGH = 10_000
 """Counting stops here."""
 
 
@@ -25,6 +25,8 @@ def _products(expr: Expr) -> set[frozenset[frozenset[str]]]:
     """The flat products in an expression, each as the variable sets of its relations."""
     found = set()
     for node in walk(expr):
+        if not isinstance(node, AggSum | Product):
+            continue
         for term in terms(node):
             parts = factors(term.body if isinstance(term, AggSum) else term)
             rows = [set(part.vars) for part in parts if isinstance(part, Relation)]

@@ -30,6 +30,7 @@ from viewmill.algebra.nodes import (
     Test,
     Value,
 )
+from viewmill.algebra.scalars import can_fail
 from viewmill.algebra.schema import inputs, relations, schema
 
 StoreFor = Callable[[Expr], Expr]
@@ -74,6 +75,7 @@ def _cut_product(parts: tuple[Expr, ...], needed: frozenset[str], store_for: Sto
     given = _given(parts)
     rows, rest = _split(parts, whole)
     stores = _connect(rows, rest, given, whole)
+    rest = [f for f in rest if not any(f in store.factors for store in stores)]
     rest = _attach(rest, stores, given, whole)
     done: list[Expr] = [_cut_nested(factor, store_for) for factor in rest]
     for i, part in enumerate(stores):
@@ -115,13 +117,16 @@ def _connect(rows: list[Expr], rest: list[Expr], given: frozenset[str], whole: b
     stores: list[_Part] = []
     for row in rows:
         stores = _joined(stores, set(schema(row)), apart, row)
+    closed = [f for f in rest if whole and isinstance(f, Lift | Extreme) and not inputs(f)]
+    for value in closed:  # a value of its own, which tests may tie to rows
+        stores = _joined(stores, set(schema(value)), apart, value)
     edges = [
         f for f in rest if (whole and not inputs(f) & outside) or (isinstance(f, Lift) and isinstance(f.body, Value))
     ]
     while edge := next((f for f in edges if _can_join(f, stores, apart)), None):
         edges.remove(edge)
         stores = _joined(stores, set(schema(edge)) | inputs(edge), apart)
-    return stores
+    return [store for store in stores if any(f in rows for f in store.factors)]
 
 
 def _can_join(edge: Expr, stores: list[_Part], apart: frozenset[str]) -> bool:
@@ -140,25 +145,28 @@ def _joined(stores: list[_Part], names: set[str], apart: frozenset[str], row: Ex
 
 def _attach(rest: list[Expr], stores: list[_Part], given: frozenset[str], whole: bool) -> list[Expr]:
     """Give each store the factors that concern it alone; return what is left."""
+    alone = len(stores) == 1 and not any(_is_small(factor) for factor in rest)
     moved = True
     while moved:
         moved = False
-        for factor in rest:
-            home = _home(factor, stores, given, whole)
+        for i, factor in enumerate(rest):
+            home = _home(factor, stores, given, whole, alone)
             if home is not None:
                 home.factors.append(factor)
                 home.vars |= set(schema(factor))
-                rest = [other for other in rest if other is not factor]
+                rest = [*rest[:i], *rest[i + 1 :]]  # only this one: in `a * a` both factors are the same object
                 moved = True
                 break
     return rest
 
 
-def _home(factor: Expr, stores: list[_Part], given: frozenset[str], whole: bool) -> _Part | None:
+def _home(factor: Expr, stores: list[_Part], given: frozenset[str], whole: bool, alone: bool) -> _Part | None:
     used = inputs(factor)
     if not used or (used <= given and not whole):
         return None
     match factor:
+        case Test(scalar) | Value(scalar) | Lift(_, Value(scalar)) if can_fail(scalar) and not alone:
+            return None  # a row may have no partner, and then SQL would not compute it
         case Test() | Value() | Lift(_, Value()):
             pass
         case Lift() | Extreme() | Exists() if whole:

@@ -6,5 +6,8 @@ from viewmill.materialize.strategy import Change, Workshop, over_base
 from viewmill.program.nodes import Store
 
 
+ASKED_FOR = "asked for"
+
+
 def reevaluate(shop: Workshop, store: Store, relation: str) -> Change:
-    return Change(":=", over_base(shop, shop.definition(store)), "reevaluate", "asked for")
+    return Change(":=", over_base(shop, shop.definition(store)), "reevaluate", ASKED_FOR)

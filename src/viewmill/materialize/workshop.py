@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from viewmill.algebra.build import sum_
 from viewmill.algebra.nodes import After, DeltaRelation, Expr, Relation
@@ -13,7 +13,7 @@ from viewmill.delta.derive import delta
 from viewmill.materialize.canonical import canonical
 from viewmill.materialize.choose import Plan, StoreLimit
 from viewmill.materialize.first_order import first_order
-from viewmill.materialize.reevaluate import reevaluate
+from viewmill.materialize.reevaluate import ASKED_FOR, reevaluate
 from viewmill.materialize.strategy import Change
 from viewmill.program.nodes import Program, Statement, Store, Trigger
 from viewmill.program.order import order
@@ -33,9 +33,17 @@ class Stores:
         self._plan = plan
         self._view = view
         self._stores = dict(program.stores)
-        self._by_form = {canonical(store.definition)[0]: store for store in program.stores.values()}
+        self._by_form = {canonical(store.definition)[0]: store for store in self._shareable()}
         self._changes: dict[tuple[str, str], Change] = {}
         self._new: list[Store] = []
+
+    def _shareable(self) -> list[Store]:
+        """Stores of the mill that this view may read as well: not those that another view asked to re-evaluate."""
+        statements = (s for trigger in self._before.triggers.values() for s in trigger.statements)
+        private = {s.target for s in statements if s.op == ":=" and s.reason == ASKED_FOR}
+        if self._plan.default is reevaluate:
+            private = set()
+        return [store for name, store in self._before.stores.items() if name not in private]
 
     @cached_property
     def facts(self) -> Facts:
@@ -69,7 +77,7 @@ class Stores:
         return expand(store.definition, self.facts)
 
     def delta(self, store: Store, relation: str) -> Expr:
-        return expand(delta(self.definition(store), frozenset((relation,))), self.facts)
+        return _delta(self.definition(store), relation, self.facts)
 
     # --- the worklist
 
@@ -116,7 +124,7 @@ class Stores:
         }
         for (target, relation), change in self._changes.items():
             store = self._stores[target]
-            expr = order(tidy(change.expr, {key: key for key in store.keys}))
+            expr = _runnable(change.expr, store.keys)
             statements.setdefault(relation, []).append(
                 Statement(target, store.keys, change.op, expr, change.how, change.reason)
             )
@@ -159,6 +167,18 @@ class Stores:
             count += 1
             free = f"{name}_{count}"
         return free
+
+
+@lru_cache(maxsize=2_000)
+def _delta(definition: Expr, relation: str, facts: Facts) -> Expr:
+    """Kept, because `auto` compiles a view several times."""
+    return expand(delta(definition, frozenset((relation,))), facts)
+
+
+@lru_cache(maxsize=2_000)
+def _runnable(expr: Expr, keys: tuple[str, ...]) -> Expr:
+    """With plain names, and factors in the order of running them. Kept for the same reason."""
+    return order(tidy(expr, {key: key for key in keys}))
 
 
 def _after_stores(expr: Expr) -> set[str]:

@@ -23,16 +23,19 @@ def accesses(program: Program) -> dict[str, tuple[Access, ...]]:
     exprs = [s.expr for trigger in program.triggers.values() for s in trigger.statements]
     exprs += [view.output for view in program.views.values()] + [view.restricted for view in program.views.values()]
     for expr in exprs:
-        for name, access in _reads(expr, frozenset(), ()):
-            found[name][access] = None
+        for atom, bound, later in _reads(expr, frozenset(), ()):
+            found[atom.name][_access(atom, program.stores[atom.name].keys, bound, later)] = None
     return {name: tuple(kinds) for name, kinds in found.items()}
 
 
-def _reads(expr: Expr, bound: frozenset[str], later: tuple[Expr, ...]) -> Iterator[tuple[str, Access]]:
+Read = tuple[Relation, frozenset[str], tuple[Expr, ...]]
+"""A store that is read, the variables known by then, and the factors that come after it."""
+
+
+def _reads(expr: Expr, bound: frozenset[str], later: tuple[Expr, ...]) -> Iterator[Read]:
     match expr:
-        case Relation(name, fields, vars_):
-            given = tuple(f for f, v in zip(fields, vars_, strict=True) if v in bound)
-            yield name, _kind(fields, vars_, given, bound, later)
+        case Relation():
+            yield expr, bound, later
         case Product(parts):
             known = bound
             for i, part in enumerate(parts):
@@ -47,21 +50,17 @@ def _reads(expr: Expr, bound: frozenset[str], later: tuple[Expr, ...]) -> Iterat
                 yield from _reads(part, bound, later)
 
 
-def _kind(
-    fields: tuple[str, ...],
-    vars_: tuple[str, ...],
-    given: tuple[str, ...],
-    bound: frozenset[str],
-    later: tuple[Expr, ...],
-) -> Access:
-    if len(given) == len(fields):
+def _access(atom: Relation, keys: tuple[str, ...], bound: frozenset[str], later: tuple[Expr, ...]) -> Access:
+    """A key that is not read is not given either: adding it away runs over a slice, or over all."""
+    field_of = dict(zip(atom.vars, atom.fields, strict=True))
+    given = tuple(field for var, field in field_of.items() if var in bound)
+    if set(keys) <= set(given):
         return Access("get", given)
-    free = dict(zip(vars_, fields, strict=True))
     for part in later:
         match part:
             case Test(Call(op, (left, right))) if op in _ORDERED:
                 for side, other in ((left, right), (right, left)):
                     mine = scalars.variables(side)
-                    if len(mine) == 1 and mine <= set(free) - bound and scalars.variables(other) <= bound:
-                        return Access("range", (*given, free[next(iter(mine))]))
+                    if len(mine) == 1 and mine <= set(field_of) - bound and scalars.variables(other) <= bound:
+                        return Access("range", (*given, field_of[next(iter(mine))]))
     return Access("slice" if given else "scan", given)

@@ -22,6 +22,7 @@ from viewmill.algebra.nodes import (
     Test,
     Value,
 )
+from viewmill.algebra.scalars import can_fail
 from viewmill.algebra.schema import children, inputs, relations, schema, with_children
 from viewmill.errors import InternalError
 
@@ -59,6 +60,8 @@ def _cost(factor: Expr, known: set[str]) -> tuple[int, int]:
     produced = set(schema(factor))
     free = len(produced - known)
     match factor:
+        case Test(scalar) | Lift(_, Value(scalar)) if can_fail(scalar):
+            return (8, 0)  # only for rows that passed everything else
         case Test():
             return (0, 0)
         case Lift(_, Value()):

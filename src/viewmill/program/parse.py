@@ -2,9 +2,9 @@
 
     without_notes(show(parse(text)))  ==  without_notes(text)        for every text that `show` wrote
 
-Line breaks and notes (`-- ...`) are free, so that a program can be written down with explanations. Three things are not in
-the text: how a statement came about and why, which part of a view a change can reach (all of it, as far as we know), and fields
-of a relation that nothing reads, unless the caller gives them.
+Line breaks and notes (`-- ...`) are free, so that a program can be written down with explanations. Three things are not
+in the text: how a statement came about and why, which part of a view a change can reach (all of it, as far as we know),
+and fields of a relation that nothing reads, unless the caller gives them.
 """
 
 from __future__ import annotations
@@ -77,15 +77,19 @@ def _items(text: str) -> Iterator[str | _Item]:
     if before.strip():
         at = len(before) - len(before.lstrip())
         raise ParseError("expected view, store or on", span=Span(text, at, at + 1))
-    ends = [head.start() for head in heads[1:]] + [len(text)]
-    for head, end in zip(heads, ends, strict=True):
+    starts = [head.start() for head in heads] + [len(text)]
+    for head, end in zip(heads, starts[1:], strict=True):
         body = text[head.end() : end]
         if head["relation"]:
             if body.strip():
                 raise ParseError(f"expected a statement, found {body.strip().splitlines()[0]!r}")
-            yield _atom(f"{head['relation']}()").name
+            yield _unquoted(head["relation"])
         else:
             yield _Item(head["kind"] or "", _atom(head["target"]), head["op"], parse_expr(body))
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def _atom(text: str) -> Relation | DeltaRelation:

@@ -19,13 +19,14 @@ from dataclasses import replace
 from viewmill.algebra.nodes import AggSum, DeltaRelation, Exists, Expr
 from viewmill.algebra.schema import anonymous, children, deltas, inputs, relations, schema, tidy, walk, with_children
 from viewmill.program.nodes import Statement
+from viewmill.program.order import order
 
 
 def share_parts(relation: str, statements: Sequence[Statement]) -> tuple[Statement, ...]:
     done = _reuse(list(statements))
     while (example := _most_shared(done)) is not None:
         name = _free_name(relation, example, done)
-        expr = tidy(example)
+        expr = order(tidy(example))  # where it stood, an outer variable may have been known
         form, _ = anonymous(example)
         keys = schema(expr)
         done = [replace(s, expr=_replace(s.expr, form, name, keys)) for s in done]

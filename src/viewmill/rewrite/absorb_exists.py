@@ -13,7 +13,7 @@ from viewmill.algebra.nodes import Exists, Expr, Product
 
 
 def absorb_exists(expr: Expr) -> Expr:
-    if not isinstance(expr, Product):
+    if not isinstance(expr, Product) or not any(isinstance(factor, Exists) for factor in expr.factors):
         return expr
     plain = {factor for factor in expr.factors if not isinstance(factor, Exists)}
     kept: list[Expr] = []

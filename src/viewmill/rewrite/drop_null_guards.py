@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from viewmill.algebra.build import factors, product
 from viewmill.algebra.nodes import (
@@ -19,6 +20,7 @@ from viewmill.algebra.nodes import (
     DeltaRelation,
     Exists,
     Expr,
+    Extreme,
     Lift,
     Product,
     Relation,
@@ -45,17 +47,36 @@ _STRICT = frozenset(
 
 
 def drop_null_guards(expr: Expr, facts: Facts, known: frozenset[str] = frozenset()) -> Expr:
+    if not _has_guards(expr):
+        return expr
     match expr:
         case Test(Call("not", (Call("is_null", (arg,)),))) if never_null(arg, known):
             return ONE
         case Product(parts):
             inner = _closure(parts, facts, known)
             return product(*(drop_null_guards(part, facts, inner) for part in parts))
-        case AggSum(_, body) | Exists(body):
+        case AggSum(group, body):
+            # What is known outside is not known of a local variable with the same name.
+            inner = _closure(factors(body), facts, known - (set(schema(body)) - set(group)))
+            return with_children(expr, (drop_null_guards(body, facts, inner),))
+        case Extreme(_, _, _, body):
+            inner = _closure(factors(body), facts, known - set(schema(body)))
+            return with_children(expr, (drop_null_guards(body, facts, inner),))
+        case Exists(body):
             inner = _closure(factors(body), facts, known)
             return with_children(expr, (drop_null_guards(body, facts, inner),))
         case _:
             return with_children(expr, tuple(drop_null_guards(part, facts, known) for part in children(expr)))
+
+
+@lru_cache(maxsize=100_000)
+def _has_guards(expr: Expr) -> bool:
+    """There is something to drop; most expressions have no guard left after the first time."""
+    match expr:
+        case Test(Call("not", (Call("is_null", _),))):
+            return True
+        case _:
+            return any(map(_has_guards, children(expr)))
 
 
 def _closure(parts: Iterable[Expr], facts: Facts, known: frozenset[str]) -> frozenset[str]:

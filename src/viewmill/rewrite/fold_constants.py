@@ -13,7 +13,7 @@ from __future__ import annotations
 from viewmill.algebra import scalars
 from viewmill.algebra.functions import evaluate_scalar
 from viewmill.algebra.nodes import ONE, ZERO, Expr, Lift, Test, Value
-from viewmill.algebra.scalars import FALSE, NULL, TRUE, Call, Cast, Const, Scalar
+from viewmill.algebra.scalars import FALSE, NULL, TRUE, Call, Cast, Const, Scalar, Var
 from viewmill.errors import DataError
 
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -22,7 +22,7 @@ NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 def fold_constants(expr: Expr) -> Expr:
     match expr:
         case Test(scalar):
-            folded = fold(scalar)
+            folded = _as_condition(fold(scalar))
             if isinstance(folded, Const):
                 return ONE if folded.value is True else ZERO
             return expr if folded == scalar else Test(folded)
@@ -34,6 +34,15 @@ def fold_constants(expr: Expr) -> Expr:
             return expr if folded == scalar else Lift(var, Value(folded))
         case _:
             return expr
+
+
+def _as_condition(scalar: Scalar) -> Scalar:
+    """A test asks for true, so NULL is as good as false in a disjunction."""
+    match scalar:
+        case Call("or", args) if NULL in args:
+            return _junction("or", (*(arg for arg in args if arg != NULL), FALSE))
+        case _:
+            return scalar
 
 
 def fold(scalar: Scalar) -> Scalar:
@@ -57,6 +66,8 @@ def _logic(scalar: Scalar) -> Scalar:
             return arg
         case Call("not", (Call(op, args),)) if op in NEGATED:
             return Call(NEGATED[op], args)
+        case Call("=" | "<=" | ">=", (Var() as left, right)) if left == right:
+            return Call("or", (Call("not", (Call("is_null", (left,)),)), NULL))
         case Call("case", (Const(True), value, *_)):
             return value
         case Call("case", (Const(), _, *rest)):

@@ -45,7 +45,7 @@ def _merge(expr: Product) -> Expr:
             case Test() if part in kept:
                 continue
         kept.append(part)
-    return product(*kept)
+    return product(*kept) if len(kept) < len(expr.factors) else expr
 
 
 def _differ(left: Const, right: Const) -> bool:

@@ -19,12 +19,16 @@ from viewmill.rewrite.split_values import is_known
 
 def name_join_keys(expr: Expr) -> Expr:
     match expr:
-        case AggSum(group, Product(factors)):
+        case AggSum(group, Product(factors)) if any(map(_is_equality, factors)):
             return agg_sum(group, _named(factors, expr, may_add=True))
-        case Product(factors):
+        case Product(factors) if any(map(_is_equality, factors)):
             return _named(factors, expr, may_add=False)
         case _:
             return expr
+
+
+def _is_equality(factor: Expr) -> bool:
+    return isinstance(factor, Test) and isinstance(factor.scalar, Call) and factor.scalar.op == "="
 
 
 def _named(factors: tuple[Expr, ...], scope: Expr, *, may_add: bool) -> Expr:

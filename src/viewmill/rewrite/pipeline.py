@@ -74,7 +74,8 @@ def run(expr: Expr, passes: tuple[Pass, ...], *, observe: Observer = ignore) -> 
         start = expr
         for p in passes:
             before, expr = expr, p.step(expr) if p.whole else memoised(p.step, expr)
-            _check(before, expr, p)
+            if expr is not before:
+                _check(before, expr, p)
             observe(p.name, before, expr)
         if expr == start:
             return expr
@@ -102,5 +103,6 @@ def expand(expr: Expr, facts: Facts = NO_FACTS) -> Expr:
     return run(expr, _with_facts((*SIMPLIFY, *EXPAND), facts))
 
 
+@lru_cache(maxsize=100)
 def _with_facts(passes: tuple[Pass, ...], facts: Facts) -> tuple[Pass, ...]:
     return (*passes, Pass("drop_null_guards", lambda expr: drop_null_guards(expr, facts), whole=True))

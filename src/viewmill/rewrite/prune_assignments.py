@@ -8,6 +8,8 @@ The second line reads fewer fields; a relation adds away the fields it does not 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from viewmill.algebra.build import agg_sum, product
 from viewmill.algebra.nodes import AggSum, DeltaRelation, Expr, Extreme, Lift, Product, Relation
 from viewmill.algebra.schema import inputs, schema
@@ -26,11 +28,11 @@ def prune_assignments(expr: Expr) -> Expr:
 
 def _prune(factors: list[Expr], group: frozenset[str]) -> list[Expr]:
     while True:
+        mentions = Counter(name for factor in factors for name in _mentioned(factor))
         for i, factor in enumerate(factors):
-            rest = [*factors[:i], *factors[i + 1 :]]
-            read = group.union(*map(inputs, rest), *map(schema, rest))
+            read = frozenset(name for name in _mentioned(factor) if name in group or mentions[name] > 1)
             if isinstance(factor, Lift | Extreme) and factor.var not in read:
-                factors = rest
+                factors = [*factors[:i], *factors[i + 1 :]]
                 break
             narrow = _narrow(factor, read)
             if narrow != factor:
@@ -38,6 +40,10 @@ def _prune(factors: list[Expr], group: frozenset[str]) -> list[Expr]:
                 break
         else:
             return factors
+
+
+def _mentioned(factor: Expr) -> frozenset[str]:
+    return inputs(factor).union(schema(factor))
 
 
 def _narrow(factor: Expr, read: frozenset[str]) -> Expr:

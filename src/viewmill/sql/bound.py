@@ -30,8 +30,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
+    """A constant: written as it is, or computed from others. Only what is written takes part in decimal arithmetic
+    as a decimal of just its digits; that apart, the two are the same.
+    """
+
     value: object
     type: Type
+    is_computed: bool = False
 
     @property
     def nullable(self) -> bool:

@@ -95,6 +95,9 @@ class Expressions:
                 return self._column(node)
             case exp.Literal() | exp.Null() | exp.Boolean() | exp.HexString():
                 return _literal(node)
+            case exp.Neg(this=exp.Literal(is_string=False)):
+                # The sign belongs to the number: -2147483648 is an int, although 2147483648 is not.
+                return _number(f"-{node.this.name}")
             case exp.Neg():
                 return operators.minus(self.bind(node.this))
             case exp.And() | exp.Or():
@@ -349,7 +352,8 @@ class Expressions:
 
     def _truncate(self, node: exp.DateTrunc | exp.TimestampTrunc) -> BoundExpr:
         moment, unit = self.bind(node.this), Literal(_unit(node, "DAY").lower(), STRING)
-        if isinstance(node, exp.DateTrunc) and moment.type != TIMESTAMP:
+        # TRUNC gives a date, whatever it is given; DATE_TRUNC a timestamp, except in dialects that truncate dates.
+        if isinstance(node, exp.DateTrunc) and (moment.type != TIMESTAMP or self.context.text.said(node) == "trunc"):
             return bind_function("trunc", (moment, unit))
         return bind_function("date_trunc", (unit, moment))
 
@@ -469,7 +473,10 @@ def _literal(node: exp.Expr) -> Literal:
             return Literal(bytes.fromhex(node.name), BINARY)
         case exp.Literal() if node.is_string:
             return Literal(node.name, STRING)
-    text = node.name
+    return _number(node.name)
+
+
+def _number(text: str) -> Literal:
     if "e" in text.lower():
         return Literal(float(text), DOUBLE)
     if "." in text:

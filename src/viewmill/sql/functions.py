@@ -59,11 +59,12 @@ def bind_function(name: str, args: tuple[BoundExpr, ...]) -> BoundExpr:
     converted = tuple(_argument(name, arg, param) for arg, param in zip(args, params, strict=False))
     result = signature.result if isinstance(signature.result, Type) else signature.result(converted)
     value = call(name, *converted, type=result, nullable=signature.nullable)
-    return within(value) if name in _MAY_OVERFLOW and result.is_integer else value
+    return within(value) if result.is_integer and _may_overflow(name, converted) else value
 
 
-# Of an integer they give one of the same type, and -128 has no abs among the tinyints.
-_MAY_OVERFLOW = ("abs", "round", "bround")
+def _may_overflow(name: str, args: tuple[BoundExpr, ...]) -> bool:
+    """Of an integer they give one of the same type, and among the tinyints -128 has no abs and 127 no tens."""
+    return name == "abs" or name in ("round", "bround") and _constant_scale(args) < 0
 
 
 def _check_count(name: str, signature: Signature, count: int) -> None:

@@ -10,6 +10,7 @@ Errors here carry no place: whoever binds the syntax tree adds it.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import TypeGuard
 
 from viewmill.algebra import functions
 from viewmill.algebra.scalars import Call as ScalarCall
@@ -29,7 +30,7 @@ def call(op: str, *args: BoundExpr, type: Type, nullable: bool | None = None) ->
     if all(isinstance(arg, Literal) for arg in args):
         constants = tuple(Const(arg.value) for arg in args if isinstance(arg, Literal))
         try:
-            return Literal(functions.evaluate_scalar(ScalarCall(op, constants), {}), type)
+            return Literal(functions.evaluate_scalar(ScalarCall(op, constants), {}), type, is_computed=True)
         except DataError:
             pass  # 1 / 0 fails when it is computed, and it may never be
     return Call(op, args, type, any(arg.nullable for arg in args) if nullable is None else nullable)
@@ -43,7 +44,7 @@ def convert(expr: BoundExpr, target: Type) -> BoundExpr:
         raise BindError(f"cannot cast {expr.type} to {target}")
     if isinstance(expr, Literal):
         try:
-            return Literal(functions.cast(expr.value, target), target)
+            return Literal(functions.cast(expr.value, target), target, is_computed=True)
         except DataError as error:
             raise BindError(error.message) from None
     return Cast(expr, target)
@@ -125,10 +126,19 @@ def same_type(args: tuple[BoundExpr, ...], what: str) -> tuple[BoundExpr, ...]:
 
 def _comparison_type(arg: BoundExpr, args: tuple[BoundExpr, ...]) -> Type:
     """An integer literal beside a decimal is a decimal of just its digits, so that it widens nothing."""
-    if isinstance(arg, Literal) and isinstance(arg.value, int) and arg.type.is_integer:
+    if _is_written_integer(arg):
         if any(other.type.is_decimal for other in args):
-            return literal_type(Decimal(arg.value))
+            return _digits(arg)
     return arg.type
+
+
+def _is_written_integer(arg: BoundExpr) -> TypeGuard[Literal]:
+    return isinstance(arg, Literal) and arg.type.is_integer and arg.value is not None and not arg.is_computed
+
+
+def _digits(arg: Literal) -> Type:
+    assert isinstance(arg.value, int)
+    return literal_type(Decimal(arg.value))
 
 
 def unified(args: tuple[BoundExpr, ...], what: str) -> tuple[tuple[BoundExpr, ...], Type]:
@@ -158,6 +168,7 @@ def arithmetic(op: str, left: BoundExpr, right: BoundExpr) -> BoundExpr:
     )
     if left.type == VOID:
         left, right = convert(left, INT), convert(right, INT)
+    left, right = _read(left, right), _read(right, left)
     if not (left.type.is_numeric and right.type.is_numeric):
         raise BindError(f'"{op}" cannot combine {left.type} and {right.type}', hint=_number_hint(left, right))
     if op == "div":
@@ -181,9 +192,16 @@ def within(value: BoundExpr) -> BoundExpr:
     if not isinstance(value, Literal):
         return Cast(value, value.type)
     try:
-        return Literal(functions.cast(value.value, value.type), value.type)
+        return Literal(functions.cast(value.value, value.type), value.type, is_computed=True)
     except DataError as error:
         raise BindError(error.message) from None
+
+
+def _read(arg: BoundExpr, other: BoundExpr) -> BoundExpr:
+    """Text beside an integer is read as a bigint, beside any other number as a double."""
+    if arg.type != STRING or not (other.type.is_numeric or other.type == STRING):
+        return arg
+    return convert(arg, BIGINT if other.type.is_integer else DOUBLE)
 
 
 def _number_hint(left: BoundExpr, right: BoundExpr) -> str:
@@ -202,8 +220,8 @@ def _decimal_arithmetic(op: str, left: BoundExpr, right: BoundExpr) -> BoundExpr
 def _decimal_operand(arg: BoundExpr) -> BoundExpr:
     if arg.type.is_decimal:
         return arg
-    if isinstance(arg, Literal) and isinstance(arg.value, int):
-        return convert(arg, literal_type(Decimal(arg.value)))
+    if _is_written_integer(arg):
+        return convert(arg, _digits(arg))
     return convert(arg, as_decimal(arg.type))
 
 

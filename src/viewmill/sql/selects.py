@@ -84,7 +84,7 @@ class _Block:
     def _projection(self, node: exp.Expr) -> Iterator[Projection]:
         star = node.this if isinstance(node, exp.Column) else node
         if not isinstance(star, exp.Star):
-            yield Projection(output_name(node), self._expressions.bind(node), node)
+            yield Projection(output_name(self.context.text, node), self._expressions.bind(node), node)
             return
         if star.args.get("replace") or star.args.get("rename"):
             raise self.context.text.unsupported(node, "* with REPLACE or RENAME is not supported")
@@ -133,7 +133,7 @@ class _Block:
             expr, name = projection.expr, projection.name
         else:
             expr = replace(self._expressions, aggregates=None, clause="GROUP BY").bind(node)
-            name = output_name(node)
+            name = output_name(self.context.text, node)
         if used(expr) & self.aggregates.variables:
             raise self.context.text.bind_error(node, "GROUP BY cannot refer to an aggregate function")
         return expr, name
@@ -203,7 +203,7 @@ class _Block:
             raise self.context.text.bind_error(
                 node, "with SELECT DISTINCT, ORDER BY must use columns of the select list", "add it to the select list"
             )
-        outputs.append(Output(output_name(node.this), self.context.var("sort"), expr))
+        outputs.append(Output(output_name(self.context.text, node.this), self.context.var("sort"), expr))
         return len(outputs) - 1
 
 

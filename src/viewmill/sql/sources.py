@@ -213,7 +213,8 @@ def _merge(left: Item, right: Item, kind: JoinKind, keys: list[str]) -> Item:
     on = operators.all_of(*(operators.compare("=", _column(left, key), _column(right, key)) for key in keys))
     item = _item_of(left, right, "inner" if kind == "cross" else kind, on)
     if kind in ("semi", "anti"):
-        return item
+        first = [_visible_of(item.columns, key) for key in keys]
+        return replace(item, columns=(*first, *(c for c in item.columns if not any(c is key for key in first))))
     count = len(left.columns)
     sides = [[_visible_of(columns, key) for key in keys] for columns in (item.columns[:count], item.columns[count:])]
     merged = []

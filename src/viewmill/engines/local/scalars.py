@@ -1,0 +1,308 @@
+"""Scalars as Python source over 64-bit codes, for Numba to compile.
+
+Every variable is an int64 code: integers and booleans as they are, decimals without their point, dates as days, timestamps
+as microseconds, strings as numbers of a dictionary, doubles by their bits; NULL is the least int64. An expression is
+lowered to a pair: source for the value (int64, or float64 for doubles) and source for "is NULL", or None where it
+cannot be. Three-valued logic is lowered as "is true" and "is false".
+
+What depends on one string variable alone (`p_name like '%green%'`, `substring(c_phone, 1, 2)`) is computed once for each
+distinct string, outside, and looked up here in a table. What cannot be lowered is refused with `CannotLower`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+
+from viewmill.algebra import scalars
+from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
+from viewmill.algebra.typing import common_type, scalar_type
+from viewmill.types import BOOLEAN, INTEGER_BITS, STRING, VOID, Type
+
+NULL = -(2**63)
+"""The code of NULL, in keys and in variables."""
+
+_EPOCH = date(1970, 1, 1)
+_COMPARE = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_CALENDAR = ("year", "month", "day", "quarter")
+
+
+class CannotLower(Exception):
+    """The compiled engine has no code for this; the message says for what."""
+
+
+@dataclass(slots=True)
+class Tables:
+    """What generated code looks up: constants that are strings, and functions of one string."""
+
+    constants: list[str] = field(default_factory=list)
+    functions: list[tuple[Scalar, Type]] = field(default_factory=list)
+
+    def constant(self, text: str) -> str:
+        if text not in self.constants:
+            self.constants.append(text)
+        return f"texts[{self.constants.index(text)}]"
+
+    def function(self, scalar: Scalar, var: str, type_: Type) -> str:
+        form = scalars.substitute(scalar, {var: Var("text")})
+        if (form, type_) not in self.functions:
+            self.functions.append((form, type_))
+        return f"table{self.functions.index((form, type_))}"
+
+
+@dataclass(slots=True)
+class Lowered:
+    """Source for the value and for whether it is NULL."""
+
+    value: str
+    null: str | None
+    type: Type
+
+
+@dataclass(slots=True)
+class ScalarLowering:
+    """Lowers scalars over variables with known types; `names` are those of the variables in the source."""
+
+    types: Mapping[str, Type]
+    tables: Tables
+    not_null: frozenset[str] = frozenset()
+
+    def name(self, var: str) -> str:
+        return "v_" + "".join(c if c.isalnum() and c.isascii() else f"_{ord(c):x}_" for c in var)
+
+    # --- codes
+
+    def code(self, scalar: Scalar, type_: Type) -> str:
+        """Source for the code of a value as `type_`, NULL included."""
+        if isinstance(scalar, Var) and _same_form(self.types.get(scalar.name, VOID), type_):
+            return self.name(scalar.name)
+        low = self.to(self.lower(scalar), type_)
+        coded = f"bits({low.value})" if type_.is_floating else f"int64({low.value})"
+        return coded if low.null is None else f"(NULL if {low.null} else {coded})"
+
+    def weight(self, scalar: Scalar, type_: Type) -> Lowered:
+        return self.to(self.lower(scalar), type_)
+
+    # --- conditions
+
+    def is_true(self, scalar: Scalar) -> str:
+        match scalar:
+            case Call("and", args):
+                return _all(self.is_true(arg) for arg in args)
+            case Call("or", args):
+                return _any(self.is_true(arg) for arg in args)
+            case Call("not", (arg,)):
+                return self.is_false(arg)
+            case Call("coalesce", (arg, Const(False))):
+                return self.is_true(arg)
+            case _:
+                low = self.lower(scalar)
+                return f"({low.value} != 0)" if low.null is None else f"(not {low.null} and {low.value} != 0)"
+
+    def is_false(self, scalar: Scalar) -> str:
+        match scalar:
+            case Call("and", args):
+                return _any(self.is_false(arg) for arg in args)
+            case Call("or", args):
+                return _all(self.is_false(arg) for arg in args)
+            case Call("not", (arg,)):
+                return self.is_true(arg)
+            case Call("coalesce", (arg, Const(False))):
+                return f"(not {self.is_true(arg)})"
+            case _:
+                low = self.lower(scalar)
+                return f"({low.value} == 0)" if low.null is None else f"(not {low.null} and {low.value} == 0)"
+
+    # --- values
+
+    def lower(self, scalar: Scalar) -> Lowered:
+        type_ = scalar_type(scalar, self.types)
+        looked_up = self._looked_up(scalar, type_)
+        if looked_up is not None:
+            return looked_up
+        match scalar:
+            case Var(name):
+                return self._variable(name, type_)
+            case Const(value):
+                return self._constant(value, type_)
+            case Cast(Call("/", (left, right)), target) if target.is_decimal:
+                return self._quotient(left, right, target)
+            case Cast(arg, target):
+                return self._cast(self.lower(arg), target)
+            case Call("+" | "-" | "*" as op, (left, right)):
+                return self._arithmetic(op, left, right, type_)
+            case Call("/", (left, right)) if type_.is_floating:
+                a, b = self.to(self.lower(left), type_), self.to(self.lower(right), type_)
+                return Lowered(f"divide({a.value}, {b.value})", _either(a.null, b.null), type_)
+            case Call("neg", (arg,)):
+                low = self.lower(arg)
+                return Lowered(f"(-{low.value})", low.null, type_)
+            case Call("abs", (arg,)):
+                low = self.lower(arg)
+                return Lowered(f"abs({low.value})", low.null, type_)
+            case Call(op, (left, right)) if op in _COMPARE:
+                return self._comparison(op, left, right)
+            case Call("is_null", (arg,)):
+                null = self.lower(arg).null
+                return Lowered(f"({null})" if null else "False", None, BOOLEAN)
+            case Call("in", (arg, *items)):
+                return self.lower(Call("or", tuple(Call("=", (arg, item)) for item in items)))
+            case Call("and" | "or" | "not", _):
+                true, false = self.is_true(scalar), self.is_false(scalar)
+                return Lowered(true, f"(not {true} and not {false})", BOOLEAN)
+            case Call("case", args):
+                return self._case(args, type_)
+            case Call("coalesce", args):
+                return self._coalesce(args, type_)
+            case Call(op, (arg,)) if op in _CALENDAR and scalar_type(arg, self.types).name == "date":
+                low = self.lower(arg)
+                return Lowered(f"{op}_of({low.value})", low.null, type_)
+            case Call("date_add", (start, days)):
+                a, b = self.lower(start), self.lower(days)
+                return Lowered(f"({a.value} + {b.value})", _either(a.null, b.null), type_)
+            case _:
+                op = scalar.op if isinstance(scalar, Call) else type(scalar).__name__
+                raise CannotLower(f"the function {op} on these arguments")
+
+    def _variable(self, name: str, type_: Type) -> Lowered:
+        source = self.name(name)
+        null = None if name in self.not_null else f"{source} == NULL"
+        return Lowered(f"double({source})" if type_.is_floating else source, null, type_)
+
+    def _constant(self, value: object, type_: Type) -> Lowered:
+        match value:
+            case None:
+                return Lowered("0", "True", type_)
+            case bool() | int():
+                return Lowered(_integer(int(value)), None, type_)
+            case float():
+                return Lowered(f"float64({value!r})", None, type_)
+            case Decimal():
+                return Lowered(_integer(int(value.scaleb(type_.scale))), None, type_)
+            case str():
+                return Lowered(self.tables.constant(value), None, type_)
+            case datetime():
+                raise CannotLower("timestamps as constants")
+            case date():
+                return Lowered(str((value - _EPOCH).days), None, type_)
+            case _:
+                raise CannotLower(f"the constant {value!r}")
+
+    def _looked_up(self, scalar: Scalar, type_: Type) -> Lowered | None:
+        """A function of one string variable: a table has it for every string."""
+        if not isinstance(scalar, Call) or scalar.op in ("is_null", "and", "or", "not", "=", "<>", "in", "coalesce"):
+            return None
+        used = scalars.variables(scalar)
+        if len(used) != 1 or self.types.get(next(iter(used))) != STRING:
+            return None
+        var = next(iter(used))
+        table = self.tables.function(scalar, var, type_)
+        source = f"{table}[0 if {self.name(var)} == NULL else {self.name(var)} + 1]"
+        return Lowered(f"double({source})" if type_.is_floating else source, f"{source} == NULL", type_)
+
+    def _arithmetic(self, op: str, left: Scalar, right: Scalar, type_: Type) -> Lowered:
+        a, b = self.lower(left), self.lower(right)
+        null = _either(a.null, b.null)
+        if type_.is_floating:
+            return Lowered(f"({self.to(a, type_).value} {op} {self.to(b, type_).value})", null, type_)
+        if not type_.is_exact:
+            raise CannotLower(f"{op} of {a.type} and {b.type}")
+        if op != "*":
+            a, b = self.to(a, type_), self.to(b, type_)
+        function = {"+": "add", "-": "subtract", "*": "multiply"}[op]
+        return Lowered(f"{function}({a.value}, {b.value})", null, type_)
+
+    def _comparison(self, op: str, left: Scalar, right: Scalar) -> Lowered:
+        a, b = self.lower(left), self.lower(right)
+        wide = common_type((a.type, b.type))
+        if STRING in (a.type, b.type) and op not in ("=", "<>"):
+            raise CannotLower("the order of two strings")
+        a, b = self.to(a, wide), self.to(b, wide)
+        return Lowered(f"({a.value} {_COMPARE[op]} {b.value})", _either(a.null, b.null), BOOLEAN)
+
+    def _case(self, args: tuple[Scalar, ...], type_: Type) -> Lowered:
+        *pairs, otherwise = args
+        last = self.to(self.lower(otherwise), type_)
+        value, null = last.value, last.null or "False"
+        for when, then in reversed(list(zip(pairs[::2], pairs[1::2], strict=True))):
+            condition, low = self.is_true(when), self.to(self.lower(then), type_)
+            value = f"({low.value} if {condition} else {value})"
+            null = f"(({low.null or 'False'}) if {condition} else {null})"
+        return Lowered(value, null, type_)
+
+    def _coalesce(self, args: tuple[Scalar, ...], type_: Type) -> Lowered:
+        last = self.to(self.lower(args[-1]), type_)
+        value, null = last.value, last.null
+        for arg in reversed(args[:-1]):
+            low = self.to(self.lower(arg), type_)
+            if low.null is None:
+                value, null = low.value, None
+            else:
+                value = f"({value} if {low.null} else {low.value})"
+                null = f"({low.null} and {null})" if null else None
+        return Lowered(value, null, type_)
+
+    def _quotient(self, left: Scalar, right: Scalar, target: Type) -> Lowered:
+        """`cast(a / b as decimal(p,s))`: exact, rounded half up once."""
+        a, b = self.lower(left), self.lower(right)
+        if not (a.type.is_exact and b.type.is_exact):
+            raise CannotLower("the quotient of doubles as a decimal")
+        digits = target.scale + b.type.scale - a.type.scale
+        return Lowered(f"quotient({a.value}, {b.value}, {digits})", _either(a.null, b.null), target)
+
+    def _cast(self, low: Lowered, target: Type) -> Lowered:
+        if low.type == target or low.type == VOID:
+            return Lowered(low.value, low.null, target)
+        if target.is_decimal and low.type.is_exact:
+            moved = self.to(low, target)
+            limit = min(target.precision, 18)
+            return Lowered(
+                f"within({moved.value}, {10**limit})" if target.precision <= 18 else moved.value, low.null, target
+            )
+        if target.is_floating and low.type.is_numeric:
+            return self.to(low, target)
+        if target.is_integer and low.type.is_integer:
+            bits = INTEGER_BITS[target.name]
+            return Lowered(low.value if bits == 64 else f"within({low.value}, {2 ** (bits - 1)})", low.null, target)
+        raise CannotLower(f"the cast from {low.type} to {target}")
+
+    def to(self, low: Lowered, type_: Type) -> Lowered:
+        """The value in the form of another type of its kind."""
+        if low.type == VOID or _same_form(low.type, type_):
+            return low if not type_.is_floating or low.type != VOID else Lowered("0.0", "True", type_)
+        if type_.is_floating and low.type.is_exact:
+            return Lowered(f"(float64({low.value}) / {float(10**low.type.scale)!r})", low.null, type_)
+        if type_.is_exact and low.type.is_exact:
+            shift = type_.scale - low.type.scale
+            moved = f"multiply({low.value}, {10**shift})" if shift >= 0 else f"round_off({low.value}, {10**-shift})"
+            return Lowered(moved, low.null, type_)
+        raise CannotLower(f"{low.type} as {type_}")
+
+
+def _same_form(left: Type, right: Type) -> bool:
+    """Kept in the same way: the same kind of number, with the point in the same place."""
+    if left.is_exact and right.is_exact:
+        return left.scale == right.scale
+    return left == right or (left.is_floating and right.is_floating)
+
+
+def _integer(value: int) -> str:
+    if not -(2**63) < value < 2**63:
+        raise CannotLower(f"the constant {value}, which has more than 64 bits")
+    return f"int64({value})"
+
+
+def _either(left: str | None, right: str | None) -> str | None:
+    if left is None or right is None:
+        return left or right
+    return f"({left} or {right})"
+
+
+def _all(conditions: object) -> str:
+    return "(" + " and ".join(conditions) + ")"  # type: ignore[arg-type]
+
+
+def _any(conditions: object) -> str:
+    return "(" + " or ".join(conditions) + ")"  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""Values as 64-bit codes, and back. See `scalars.py` for what a code is."""
+
+from __future__ import annotations
+
+import struct
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+from viewmill.algebra.functions import EXACT, NAN
+from viewmill.engines.local.scalars import NULL
+from viewmill.errors import DataError
+from viewmill.types import Type
+
+_EPOCH_DAY = date(1970, 1, 1)
+_EPOCH = datetime(1970, 1, 1)
+
+
+class Dictionary:
+    """Strings (and binaries) by number, in order of first appearance."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str | bytes, int] = {}
+        self.values: list[str | bytes] = []
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def code(self, value: str | bytes) -> int:
+        found = self._codes.get(value)
+        if found is None:
+            found = self._codes[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+
+def encode(value: object, type_: Type, dictionary: Dictionary) -> int:
+    match value:
+        case None:
+            return NULL
+        case str() | bytes():
+            return dictionary.code(value)
+        case float():
+            return _double_bits(value)
+        case Decimal():
+            return _fitting(int(value.scaleb(type_.scale, EXACT)), value)
+        case int() if type_.is_floating:
+            return _double_bits(float(value))
+        case int() if type_.is_decimal:
+            return _fitting(value * 10**type_.scale, value)
+        case int():
+            return _fitting(int(value), value)
+        case datetime():
+            return (value - _EPOCH) // timedelta(microseconds=1)
+        case date():
+            return (value - _EPOCH_DAY).days
+        case _:
+            raise DataError(f"cannot keep the value {value!r}")
+
+
+def decode(code: int, type_: Type, dictionary: Dictionary) -> object:
+    if code == NULL:
+        return None
+    match type_.name:
+        case "string" | "binary":
+            return dictionary.values[code]
+        case "float" | "double":
+            value: float = struct.unpack("<d", struct.pack("<q", code))[0]
+            return NAN if value != value else value
+        case "decimal":
+            return Decimal(code).scaleb(-type_.scale, EXACT)
+        case "boolean":
+            return bool(code)
+        case "date":
+            return _EPOCH_DAY + timedelta(days=code)
+        case "timestamp":
+            return _EPOCH + timedelta(microseconds=code)
+        case _:
+            return code
+
+
+def decode_weight(weight: int | float, type_: Type) -> int | float | Decimal:
+    return Decimal(int(weight)).scaleb(-type_.scale, EXACT) if type_.is_decimal else weight
+
+
+def _fitting(code: int, value: object) -> int:
+    if not -(2**63) < code < 2**63:
+        raise DataError(f"the number {value} has more than 64 bits")
+    return code
+
+
+def _double_bits(value: float) -> int:
+    if value == 0.0:
+        return 0
+    if value != value:
+        return 0x7FF8000000000000
+    code: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return code

@@ -1,0 +1,148 @@
+"""Which strategy is taken, why, and where it stops: `mill.status()` tells."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+import viewmill
+from viewmill import UnsupportedError
+from viewmill.algebra.text import parse
+from viewmill.catalog import Catalog, ColumnInfo, RelationInfo
+from viewmill.materialize import count
+from viewmill.materialize.choose import AUTO_LIMIT, RECURSIVE_LIMIT
+from viewmill.materialize.compile import ViewSpec, add_view
+from viewmill.materialize.cost import Cost, estimate
+from viewmill.materialize.count import count_stores
+from viewmill.program.nodes import EMPTY
+from viewmill.types import INT
+
+
+def chain(length: int) -> tuple[viewmill.Mill, str]:
+    """t0 - t1 - t2 - ..., each joined with the next."""
+    mill = viewmill.connect()
+    for i in range(length):
+        mill.sql(f"CREATE TABLE t{i} (k{i} INT, k{i + 1} INT)")
+    joins = (f"JOIN t{i} ON t{i - 1}.k{i} = t{i}.k{i}" for i in range(1, length))
+    return mill, f"SELECT count(*) AS n FROM t0 {' '.join(joins)}"
+
+
+def create(mill: viewmill.Mill, query: str, maintain: str, name: str = "v") -> dict[str, tuple[str, str]]:
+    """Create a view; for every relation how it is maintained, and why."""
+    mill.sql(f"CREATE MATERIALIZED VIEW {name} WITH (maintain = '{maintain}') AS {query}")
+    return {m.relation: (m.how, m.reason) for m in mill.status().view(name).maintenance}
+
+
+def test_a_long_join_is_bounded() -> None:
+    mill, query = chain(16)
+    start = time.monotonic()
+    found = create(mill, query, "auto")
+    assert time.monotonic() - start < 60, "an exponential would take hours"
+    reason = f"keeping every part of the delta would need more than {AUTO_LIMIT} stores"
+    assert set(found.values()) == {("first_order", reason)}
+    assert len(mill.status().stores) == 17
+
+
+def test_a_long_join_is_right() -> None:
+    mill, query = chain(16)
+    create(mill, query, "auto")
+    with mill.batch() as batch:
+        for i in range(16):
+            batch.insert(f"t{i}", [(1, 1), (2, 2), (1, 2)])
+    assert mill.view("v").read().to_dicts() == [{"n": 18}]  # one 1, one 2, or one of 16 places to step from 1 to 2
+    mill.delete("t7", [(1, 2)])
+    assert mill.view("v").read().to_dicts() == [{"n": 17}]
+
+
+def test_recursive_over_the_bound_is_refused_with_the_number() -> None:
+    mill, query = chain(16)
+    with pytest.raises(
+        UnsupportedError, match=r'cannot maintain view "v" recursively: it would need about \d+ stores'
+    ) as e:
+        create(mill, query, "recursive")
+    assert f"the limit is {RECURSIVE_LIMIT}" in e.value.message
+    assert e.value.hint is not None and "first_order" in e.value.hint
+    assert mill.status().views == () and mill.status().stores == ()
+
+
+def test_recursive_under_the_bound_is_not() -> None:
+    mill, query = chain(5)
+    assert {how for how, _ in create(mill, query, "recursive").values()} == {"recursive"}
+    # One for each run of neighbours: 5 + 4 + 3 + 2 + 1.
+    assert len(mill.status().stores) == 15
+
+
+@pytest.mark.parametrize("length", range(1, 8))
+def test_the_count_is_about_right(length: int) -> None:
+    """Never less than what is built, and at most one more for each relation."""
+    mill, query = chain(length)
+    create(mill, query, "recursive")
+    relations = (f"T{i}(k{i}, k{i + 1})" for i in range(length))
+    number = int(count_stores(parse(f"Sum[]({' * '.join(relations)})")).removeprefix("about "))
+    assert len(mill.status().stores) <= number <= len(mill.status().stores) + length
+
+
+def test_counting_stops_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(count, "ENOUGH", 500)
+    keys = [f"k{i}" for i in range(24)]
+    star = f"Sum[](F({', '.join(keys)}) * " + " * ".join(f"D{i}({key})" for i, key in enumerate(keys)) + ")"
+    assert count_stores(parse(star)) == "more than 500"
+
+
+SIZED = """
+CREATE TABLE big (id INT, kind INT, amount INT);
+CREATE TABLE kinds (kind INT, name INT);
+"""
+
+
+def test_a_small_relation_is_joined_on_the_spot() -> None:
+    mill = viewmill.connect()
+    mill.sql(SIZED)
+    mill.insert("big", [(i, i % 3, i) for i in range(1000)])
+    mill.insert("kinds", [(k, k * 10) for k in range(3)])
+    query = "SELECT name, sum(amount) AS total FROM big JOIN kinds ON big.kind = kinds.kind GROUP BY name"
+    found = create(mill, query, "auto")
+    how, reason = found["kinds"]
+    assert how == "first_order"
+    assert reason == '"kinds" is small (3 rows) and changes seldom: joined on the spot'
+    assert found["big"][0] == "recursive"
+    mill.insert("kinds", [(1, 99)])
+    assert mill.verify("v")
+
+
+def test_the_reason_has_numbers_to_compare() -> None:
+    mill = viewmill.connect()
+    mill.sql(SIZED)
+    found = create(mill, "SELECT kind, sum(amount) AS total FROM big GROUP BY kind", "auto")
+    how, reason = found["big"]
+    numbers = r"\d+ stores, at most [\d,]+ rows visited for one changed"
+    assert how == "recursive"
+    assert re.fullmatch(f"{numbers}; first-order: {numbers}", reason)
+
+
+@pytest.mark.parametrize("maintain", ["recursive", "first_order", "reevaluate"])
+def test_what_is_asked_for_is_what_is_done(maintain: str) -> None:
+    mill = viewmill.connect()
+    mill.sql(SIZED)
+    found = create(mill, "SELECT sum(amount) AS total FROM big JOIN kinds ON big.kind = kinds.kind", maintain)
+    assert {how for how, _ in found.values()} == {maintain}
+    assert mill.status().view("v").asked == maintain
+
+
+def test_the_estimate_of_a_join() -> None:
+    """A look-up by all keys visits one row, a slice the square root of the rows, a slice by primary key one."""
+    columns = {"R": ("A", "B"), "S": ("B", "C")}
+    infos = {
+        name: RelationInfo(name, tuple(ColumnInfo(f, INT, nullable=False) for f in fields))
+        for name, fields in columns.items()
+    }
+    spec = ViewSpec("Q", parse("Sum[B](R(A, B) * S(B, C) * A * C)"), ("B",), "first_order")
+    plain = Catalog(infos)
+    program = add_view(EMPTY, spec, plain, {})
+    # On R: the batch and a slice of S by B, then the batch for R itself. Each statement costs one more.
+    sizes = {"R": 100, "S": 10_000}
+    assert estimate(program, plain, sizes) == Cost({"R": 2 + 100 + 2.0, "S": 2 + 10 + 2.0}, 20_100, 3)
+    keyed = Catalog({**infos, "S": RelationInfo("S", infos["S"].columns, primary_key=("B",))})
+    assert estimate(program, keyed, sizes).work["R"] == 2 + 1 + 2
