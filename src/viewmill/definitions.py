@@ -5,6 +5,7 @@ Immutable: CREATE and DROP give a new value or raise, so one that is refused cha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -55,6 +56,14 @@ class Definitions:
     @property
     def rows(self) -> dict[str, dict[Row, int]]:
         return {name: table.rows for name, table in self.tables.items()}
+
+    def rows_after(self, changes: Mapping[str, Mapping[Row, int]]) -> dict[str, dict[Row, int]]:
+        """The rows that the tables will have once they take these changes."""
+        after = {name: dict(rows) for name, rows in self.rows.items()}
+        for name, change in changes.items():
+            for row, weight in change.items():
+                after[name][row] = after[name].get(row, 0) + weight
+        return {name: {row: count for row, count in rows.items() if count} for name, rows in after.items()}
 
     def create_table(self, statement: CreateTable) -> Definitions:
         info = statement.info

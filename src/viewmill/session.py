@@ -47,6 +47,7 @@ from viewmill.subscriptions import Changes, Subscriber, Subscriptions, changes_b
 from viewmill.types import STRING
 from viewmill.verification import Verification, compare
 from viewmill.view import View
+from viewmill.wording import not_too_deep
 
 
 def connect(
@@ -82,8 +83,12 @@ class Mill:
 
     def script(self, text: str) -> Iterator[Result]:
         """Run every statement of `text`, giving each one's answer. All are parsed before the first is run."""
-        for statement in parse_statements(text, self._dialect):
-            yield self._run(statement)
+        with not_too_deep():
+            statements = parse_statements(text, self._dialect)
+        for statement in statements:
+            with not_too_deep():
+                answer = self._run(statement)
+            yield answer
 
     def _run(self, statement: Statement) -> Result:
         match statement:
@@ -178,12 +183,34 @@ class Mill:
         followed = self._subscriptions.followed
         before = {name: self.read(name) for name in followed if self._definitions.views[name].presentation.cuts}
         # All views are watched, so that an error in any view's output (a division by zero) rejects the batch.
-        changed = self._engine.apply(changes, frozenset(self._definitions.views))
+        try:
+            changed = self._engine.apply(changes, frozenset(self._definitions.views))
+        except DataError:
+            if not all(table.keeps_rows for table in self._definitions.tables.values()):
+                raise
+            changed = self._recomputed(changes)
         for name, rows in changes.items():
             self._definitions.tables[name].commit(rows)
         self._version += 1
         self._state += 1
         self._subscriptions.notify({name: self._changes(name, changed[name], before.get(name)) for name in followed})
+
+    def _recomputed(self, changes: NetChange) -> dict[str, dict[Row, Number]]:
+        """The change of each view, from the tables as they will be.
+
+        Relations take their batches one after the other, so a statement may see a state that the batch does not end in,
+        and fail there: a subquery with two rows, one of which the batch takes away. What counts is the state at the
+        end; if that is in error, so is the batch.
+        """
+        engine = Interpreter()
+        engine.install(self._definitions.program, self._definitions.rows_after(changes))
+        changed = {}
+        for name in self._definitions.views:
+            before, after = self._engine.contents(name), engine.contents(name)
+            difference = {row: after.get(row, 0) - before.get(row, 0) for row in {**before, **after}}
+            changed[name] = {row: count for row, count in difference.items() if count}
+        self._engine = engine
+        return changed
 
     def _changes(self, name: str, change: Mapping[Row, Number], before: Result | None) -> Changes:
         if before is None:

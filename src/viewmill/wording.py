@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from viewmill.catalog import RelationInfo
+from viewmill.errors import UnsupportedError
 
 _SHOWN = 120
 
@@ -36,3 +38,15 @@ def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {quoted(close[0])}?" if close else f"{otherwise} {', '.join(names) or 'none'}"
+
+
+@contextmanager
+def not_too_deep() -> Iterator[None]:
+    """Expressions are walked recursively; one that nests a few hundred levels deep is refused, not a crash."""
+    try:
+        yield
+    except RecursionError:
+        raise UnsupportedError(
+            "the statement is nested too deeply",
+            hint="shorten the longest chain of operators or parentheses, or split it into views over views",
+        ) from None

@@ -90,7 +90,9 @@ def variables(scalar: Scalar) -> frozenset[str]:
 
 
 # Left out of the operations that give a value whenever their arguments have one; see `functions.TOTAL`.
-_CAN_FAIL = frozenset("/ % div pmod assert_single to_date split_part rlike repeat lpad rpad date_add add_months".split())
+_CAN_FAIL = frozenset(
+    "/ % div pmod assert_single to_date split_part rlike repeat lpad rpad date_add add_months".split()
+)
 _CAN_FAIL |= frozenset("timestamp_add trunc date_trunc ceil floor".split())
 
 
@@ -99,6 +101,8 @@ def can_fail(scalar: Scalar) -> bool:
     match scalar:
         case Call(op, args):
             return op in _CAN_FAIL or any(map(can_fail, args))
+        case Cast(Call("+" | "-" | "*" | "neg", args), type_) if type_.is_integer:
+            return any(map(can_fail, args))  # a check for overflow: what it stops is no reason to join late
         case Cast(arg, type_):
             # To a decimal or a double we convert all the time, from numbers, and it is the other types that are parsed.
             return not (type_.is_decimal or type_.is_floating or type_.name == "string") or can_fail(arg)

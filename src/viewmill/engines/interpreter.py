@@ -33,7 +33,7 @@ from viewmill.algebra.nodes import (
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
 from viewmill.algebra.schema import relations, schema
 from viewmill.errors import InternalError
-from viewmill.program.nodes import EMPTY, Program, Statement, ViewPlan
+from viewmill.program.nodes import EMPTY, Program, Statement, Store, ViewPlan
 from viewmill.program.order import order
 
 Row: TypeAlias = tuple[object, ...]
@@ -294,21 +294,31 @@ class Interpreter:
         self._journal: dict[str, dict[Row, Number]] = {}
 
     def install(self, program: Program, tables: Mapping[str, Mapping[Row, int]]) -> None:
-        """Switch to another program. Stores it has and we have not are filled from the base tables and views."""
+        """Switch to another program. Stores it has and we have not are filled from base tables and views."""
         sources = {name: Table(program.fields[name], rows) for name, rows in tables.items() if name in program.fields}
-        kept = {name: table for name, table in self._tables.items() if name in program.stores}
+        kept = {name: table for name, table in self._tables.items() if program.stores.get(name) == self._store(name)}
+
+        def fill(name: str) -> None:
+            """The store, after the stores of the views it reads. What is neither kept nor a view starts empty."""
+            if name in kept:
+                return
+            store = program.stores[name]
+            for view in relations(store.definition) - set(sources):
+                if plan := program.views.get(view):
+                    for below in relations(plan.output):
+                        fill(below)
+                    sources[view] = Table(plan.columns, self._rows(plan.output, plan.columns, State(kept, {})))
+            kept[name] = Table(store.keys, self._rows(order(store.definition), store.keys, State(sources, {})))
+
         with decimal.localcontext(EXACT):
-            for name, store in program.stores.items():
-                if self.program.stores.get(name) == store:
-                    continue
-                missing = relations(store.definition) - set(sources)
-                for view in missing & set(program.views):
-                    sources[view] = self._view_table(view)
-                state = State(sources, {})
-                kept[name] = Table(store.keys, self._rows(order(store.definition), store.keys, state))
+            for name in program.stores:
+                fill(name)
         self._tables = kept
         self.program = program
         self._runs = {}
+
+    def _store(self, name: str) -> Store | None:
+        return self.program.stores.get(name)
 
     def contents(self, view: str) -> Rows:
         """The rows of a view, hidden columns included, without order."""
@@ -417,10 +427,6 @@ class Interpreter:
             for row, weight in rows.items():
                 table.set(row, weight)
         return replaced
-
-    def _view_table(self, view: str) -> Table:
-        plan = self.program.views[view]
-        return Table(plan.columns, self.contents(view))
 
     def _rows(self, expr: Expr, names: tuple[str, ...], state: State) -> Rows:
         run = self._runs.get(expr)

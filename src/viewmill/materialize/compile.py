@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from viewmill.algebra.build import agg_sum, factors, product, sum_
 from viewmill.algebra.nodes import AggSum, Exists, Expr, Extreme, Lift, Product, Relation, Sum
-from viewmill.algebra.schema import inputs, relations, schema, tidy, walk
+from viewmill.algebra.schema import relations, tidy, walk
 from viewmill.catalog import Catalog
 from viewmill.delta.derive import reach
 from viewmill.errors import UnsupportedError

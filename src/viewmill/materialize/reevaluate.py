@@ -5,7 +5,6 @@ from __future__ import annotations
 from viewmill.materialize.strategy import Change, Workshop, over_base
 from viewmill.program.nodes import Store
 
-
 ASKED_FOR = "asked for"
 
 

@@ -24,7 +24,7 @@ How: TypeAlias = Literal["recursive", "first_order", "reevaluate"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One way a store is read: by `get` with all keys given, `slice` some, `scan` none, `range` in the order of the last."""
+    """One way a store is read: `get` has all keys given, `slice` some, `scan` none, `range` bounds the last one."""
 
     kind: Literal["get", "slice", "scan", "range"]
     bound: tuple[str, ...]

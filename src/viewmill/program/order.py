@@ -3,7 +3,8 @@
     M_R(a, b) * {a < x} * (x := M_S(b)) * Exists(d_S(b))   =>   Exists(d_S(b)) * M_R(a, b) * (x := M_S(b)) * {a < x}
 
 Information about variables flows from left to right. Cheapest first: conditions as soon as they can be decided,
-look-ups of whole keys, small things (batches) before large ones, slices before scans, values last (a weight of 0 skips them).
+look-ups of whole keys, small things (batches) before large ones, slices before scans, values last (a weight of 0 skips
+them), and what can fail only for rows that passed everything else.
 """
 
 from __future__ import annotations

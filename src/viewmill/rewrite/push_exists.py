@@ -2,6 +2,7 @@
 
     Exists(A * B)        =>  Exists(A) * Exists(B)     where A and B share no variable: a product is 0 only where one is
     Exists({p} * (x := A))  =>  {p} * (x := A)         weights are 0 or 1 already, as for Exists and Extreme
+    Exists(A * A)        =>  Exists(A)
     Exists(c)            =>  1                         for a constant other than 0
     Exists(A + A + B)    =>  Exists(A + B)             where A and B are sets: no weight is negative
 
@@ -21,6 +22,8 @@ def push_exists(expr: Expr) -> Expr:
             return ONE
         case Exists(body) if all(isinstance(factor, Exists | Test | Lift | Extreme) for factor in factors(body)):
             return body
+        case Exists(Product(parts)) if len(set(parts)) < len(parts):
+            return push_exists(exists(product(*dict.fromkeys(parts))))
         case Exists(Product(parts)) if len(groups := unconnected(parts)) > 1:
             return product(*(push_exists(exists(group)) for group in groups))
         case Exists(Sum(parts)) if len(set(parts)) < len(parts) and all(map(is_counted, parts)):

@@ -7,6 +7,8 @@ import numpy as np
 from viewmill.engines.local.kernels import Ints, Weights, kernel
 
 _MOST = np.int64(2**63 - 1)
+_ZERO: int = np.int64(0)  # type: ignore[assignment]
+_NAN: int = np.int64(0x7FF8000000000000)  # type: ignore[assignment]
 
 
 # Compiled signed arithmetic is taken not to wrap around, so a test of the result may be optimised away. Test before.
@@ -79,10 +81,10 @@ def divide(a: float, b: float) -> float:
 def bits(value: float) -> int:
     """The code of a double. There is one zero and one NaN."""
     if value == 0.0:
-        return np.int64(0)
+        return _ZERO
     if value != value:
-        return np.int64(0x7FF8000000000000)
-    return np.float64(value).view(np.int64)
+        return _NAN
+    return np.float64(value).view(np.int64)  # type: ignore[return-value]
 
 
 @kernel

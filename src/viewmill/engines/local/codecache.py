@@ -28,7 +28,8 @@ from numba import njit
 from numpy import float64, int64
 
 from viewmill.engines.local.arithmetic import (
-    add, bits, day_of, divide, double, grown, month_of, multiply, quarter_of, quotient, round_off, subtract, within, year_of
+    add, bits, day_of, divide, double, grown, month_of, multiply, quarter_of, quotient, round_off, subtract, within,
+    year_of,
 )
 from viewmill.engines.local.kernels import HIGH, after, find, first
 

@@ -6,8 +6,8 @@
     let d_set_2(k)    = Sum[k](Exists(d_set_1(k, c)) * {c > 3})
     Q(p) += Sum[p](Exists(d_set_2(k)) * M(k, p))
 
-`Exists` needs to see the whole weight of a row. A pool has it, since merging adds up what belongs to one key; the nested
-loops of a kernel see a row's weight in parts.
+`Exists` needs to see the whole weight of a row. A pool has it, since merging adds up what belongs to one key; the
+nested loops of a kernel see a row's weight in parts.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@
             if r2 >= 0:
                 # emit (v_b,) with weight d_R.weights[r1] * s_M_ST.weights[r2]
 
-A product is a nest: each factor opens a loop or an `if`, and the innermost line emits a row. Rows are written to a buffer,
-and merged into the target afterwards: so a statement reads the state before it, can grow nothing under its own
-feet, and fails before it has changed anything.
+A product is a nest: each factor opens a loop or an `if`, and the innermost line emits a row. Rows are written to a
+buffer, and merged into the target afterwards: so a statement reads the state before it, can grow nothing under its
+own feet, and fails before it has changed anything.
 
 `M + d_M`, the store after the batch, is read as one source, because what is tested for existence or searched for the
 least must be the sum of both weights.
@@ -39,7 +39,7 @@ from viewmill.algebra.nodes import (
 )
 from viewmill.algebra.scalars import Scalar, Var
 from viewmill.algebra.schema import schema, unshadowed
-from viewmill.algebra.typing import FieldType, variable_types, weight_type
+from viewmill.algebra.typing import variable_types, weight_type
 from viewmill.engines.local.hoist import is_distinct, is_overlay
 from viewmill.engines.local.scalars import CannotLower, ScalarLowering, Tables
 from viewmill.types import BIGINT, STRING, Type

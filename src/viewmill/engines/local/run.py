@@ -1,8 +1,11 @@
 """Programs on record pools: the compiled twin of the interpreter, statement for statement.
 
-`install` lowers every statement to a kernel and compiles it on first use; `apply` encodes the batch, runs the kernels and
-merges what they emit. A batch is atomic through the pools' journals. What the lowering has no code for is refused
-when the program is installed, with the statement and the reason.
+`install` lowers every statement to a kernel and compiles it on first use; `apply` encodes the batch, runs the kernels
+and merges what they emit. A batch is atomic through the pools' journals. What the lowering has no code for is refused
+when the program is installed, with the store and the reason.
+
+This engine is not what `viewmill.connect()` uses yet. It maintains stores of programs over base relations; it does not
+compute views, follow views over views, or hold weights and keys of more than 64 bits, which it refuses or rejects.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from viewmill.program.order import order
 from viewmill.types import BIGINT, Type
 
 Row = tuple[object, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class _Step:
