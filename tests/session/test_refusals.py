@@ -58,7 +58,7 @@ DATA = [
     ("delete", "v", [(1, 2)], BindError, 'cannot delete from view "v"'),
     ("insert", "t", [(1, 5)], DataError, 'table "t" has 3 columns, and a row has 2 values: (1, 5)'),
     ("insert", "t", [(3, "x", "y")], DataError, "'x' is not an int: column \"a\" of table \"t\", row (3, 'x', 'y')"),
-    ("insert", "t", [(3, 2**31, "y")], DataError, "is does not fit int"),
+    ("insert", "t", [(3, 2**31, "y")], DataError, "is out of range for int"),
     ("insert", "t", [(3, 1.5, "y")], DataError, "1.5 is not an int"),
     ("insert", "t", [(3, None, "y")], DataError, 'NULL in column "a" of table "t"'),
     ("insert", "t", [(None, 1, "y")], DataError, 'NULL in column "id" of table "t"'),

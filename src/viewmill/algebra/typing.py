@@ -52,58 +52,72 @@ FieldType = Callable[[str, str], Type]
 Types = Mapping[str, Type]
 
 
-def variable_types(expr: Expr, field_type: FieldType, given: Types | None = None) -> dict[str, Type]:
+SourceWeight = Callable[[Relation | DeltaRelation], Type]
+"""The type of the weights of what an atom reads: a count for relations, whatever it sums up for a store."""
+
+
+def _count(_atom: Relation | DeltaRelation) -> Type:
+    return BIGINT
+
+
+def variable_types(
+    expr: Expr, field_type: FieldType, given: Types | None = None, source_weight: SourceWeight = _count
+) -> dict[str, Type]:
     """The types of all variables an expression produces or has inside, `given` those from outside."""
     known = dict(given or {})
-    _collect(expr, field_type, known)
+    _collect(expr, field_type, source_weight, known)
     return known
 
 
-def weight_type(expr: Expr, field_type: FieldType, given: Types | None = None) -> Type:
+def weight_type(
+    expr: Expr, field_type: FieldType, given: Types | None = None, source_weight: SourceWeight = _count
+) -> Type:
     """The type of an expression's weights."""
-    return _weight(expr, variable_types(expr, field_type, given))
+    return _weight(expr, source_weight, variable_types(expr, field_type, given, source_weight))
 
 
-def _collect(expr: Expr, field_type: FieldType, known: dict[str, Type]) -> None:
+def _collect(expr: Expr, field_type: FieldType, source_weight: SourceWeight, known: dict[str, Type]) -> None:
     match expr:
         case Relation(name, fields, vars_) | DeltaRelation(name, fields, vars_):
             known.update((var, field_type(name, field)) for field, var in zip(fields, vars_, strict=True))
         case Lift(var, Value(scalar)):
             known[var] = common_type((scalar_type(scalar, known), known.get(var, VOID)))
         case Lift(var, body):
-            _collect(body, field_type, known)
-            known[var] = _weight(body, known)
+            _collect(body, field_type, source_weight, known)
+            known[var] = _weight(body, source_weight, known)
         case Extreme(var, _, of, body):
-            _collect(body, field_type, known)
+            _collect(body, field_type, source_weight, known)
             known[var] = known.get(of, VOID)
         case Product(factors):
             # An assignment may stand before what it needs, and a column of rows says more than a NULL assigned to it.
             for _ in range(2):
                 for factor in factors:
-                    _collect(factor, field_type, known)
+                    _collect(factor, field_type, source_weight, known)
         case Sum(terms):
             for term in terms:
-                _collect(term, field_type, known)
+                _collect(term, field_type, source_weight, known)
         case Exists(body) | AggSum(_, body) | After(body):
-            _collect(body, field_type, known)
+            _collect(body, field_type, source_weight, known)
         case Value() | Test():
             pass
         case _:
             assert_never(expr)
 
 
-def _weight(expr: Expr, known: Types) -> Type:
+def _weight(expr: Expr, source_weight: SourceWeight, known: Types) -> Type:
     match expr:
         case Value(scalar):
             return scalar_type(scalar, known)
-        case Relation() | DeltaRelation() | Test() | Lift() | Extreme() | Exists():
+        case Relation() | DeltaRelation():
+            return source_weight(expr)
+        case Test() | Lift() | Extreme() | Exists():
             return BIGINT
         case Product(factors):
-            return reduce(times, (_weight(factor, known) for factor in factors))
+            return reduce(times, (_weight(factor, source_weight, known) for factor in factors))
         case Sum(terms):
-            return common_type(_weight(term, known) for term in terms)
+            return common_type(_weight(term, source_weight, known) for term in terms)
         case AggSum(_, body) | After(body):
-            return _weight(body, known)
+            return _weight(body, source_weight, known)
         case _:
             assert_never(expr)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -61,17 +62,18 @@ def compiled(source: str) -> Callable[..., Any]:
 def _from_file(source: str) -> Callable[..., Any]:
     text = _HEADER.format(cache=True) + source
     mark = f"{GENERATION} {numba.__version__} {text}"
-    name = "k_" + hashlib.blake2b(mark.encode(), digest_size=12).hexdigest()
+    name = "viewmill_kernel_" + hashlib.blake2b(mark.encode(), digest_size=12).hexdigest()
     path = directory() / f"{name}.py"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(text)
         draft.replace(path)  # a whole file or none, also with several processes at it
-    spec = importlib.util.spec_from_file_location(f"viewmill_kernels.{name}", path)
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InternalError(f"cannot load generated code from {path}")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # machine code from the cache names the module it belongs to
     spec.loader.exec_module(module)
     function: Callable[..., Any] = module.kernel
     return function

@@ -105,7 +105,7 @@ class _Lowering:
         self._tables = Tables()
         expr = unshadowed(expr)
         self._expr = expr
-        self._var_types = variable_types(expr, self._field_type)
+        self._var_types = variable_types(expr, self._field_type, None, self._source_weight)
         self._scalars = ScalarLowering(self._var_types, self._tables)
         self._pools: dict[SourceInfo, None] = {}
         self._slices: dict[tuple[SourceInfo, tuple[int, ...]], None] = {}
@@ -123,6 +123,12 @@ class _Lowering:
                 continue
             return info.types[info.keys.index(field_)]
         raise CannotLower(f"the unknown source {name}")
+
+    def _source_weight(self, atom: Relation | DeltaRelation) -> Type:
+        return self._sources(atom.name, isinstance(atom, DeltaRelation)).weight
+
+    def _weight_type(self, expr: Expr) -> Type:
+        return weight_type(expr, self._field_type, self._var_types, self._source_weight)
 
     # --- the function around it
 
@@ -155,7 +161,7 @@ class _Lowering:
         )
 
     def _emit_row(self, weight: list[str], term: Expr) -> None:
-        produced = weight_type(term, self._field_type)
+        produced = self._weight_type(term)
         total = self._total(weight, produced, self._weight)
         self._line("if n == out_weights.shape[0]:")
         self._line("    out_keys, out_weights = grown(out_keys, out_weights)")
@@ -244,7 +250,7 @@ class _Lowering:
         self._emit(first, weight, lambda more: self._product(rest, more, then))
 
     def _value(self, expr: Value, weight: list[str], then: Then) -> None:
-        type_ = weight_type(expr, self._field_type, self._var_types)
+        type_ = self._weight_type(expr)
         low = self._scalars.weight(expr.scalar, type_)
         if low.null is None:
             then([*weight, low.value])
@@ -277,14 +283,14 @@ class _Lowering:
             self._line(f"{total} = {total} + {value}" if type_.is_floating else f"{total} = add({total}, {value})")
 
         for term in terms(body):
-            produced = weight_type(term, self._field_type, self._var_types)
+            produced = self._weight_type(term)
             with self._binding():
                 self._emit(term, [], lambda weight, produced=produced: add(weight, produced))  # type: ignore[misc]
         return total
 
     def _exists(self, body: Expr, weight: list[str], then: Then) -> None:
         if set(schema(body)) <= set(self._bound):
-            total = self._sum(body, weight_type(body, self._field_type, self._var_types))
+            total = self._sum(body, self._weight_type(body))
             with self._inside(f"if {total} != 0:"):
                 then(weight)
             return

@@ -216,9 +216,13 @@ def _steps(
         info = changes[name] if name in changes else _store_info(stores[name])
         return info.types[info.keys.index(field)]
 
+    def source_weight(atom: Relation | DeltaRelation) -> Type:
+        return source(atom.name, isinstance(atom, DeltaRelation)).weight
+
     def typed(name: str, keys: tuple[str, ...], expr: Expr) -> SourceInfo:
-        types = variable_types(expr, field_type)
-        return SourceInfo(name, True, keys, tuple(types[key] for key in keys), weight_type(expr, field_type))
+        types = variable_types(expr, field_type, None, source_weight)
+        weight = weight_type(expr, field_type, None, source_weight)
+        return SourceInfo(name, True, keys, tuple(types[key] for key in keys), weight)
 
     hoisted = hoist(expr, keys_of, anew=op == ":=")
     renamed = {set_name: f"{name}_{set_name}" for set_name, _, _ in hoisted.sets}

@@ -2,8 +2,8 @@
 
 Every variable is an int64 code: integers and booleans as they are, decimals without their point, dates as days,
 timestamps as microseconds, strings as numbers of a dictionary, doubles by their bits; NULL is the least int64. An
-expression is lowered to a pair: source for the value (int64, or float64 for doubles) and source for "is NULL", or None where it
-cannot be. Three-valued logic is lowered as "is true" and "is false".
+expression is lowered to a pair: source for the value (int64, or float64 for doubles) and source for "is NULL", or None
+where it cannot be. Three-valued logic is lowered as "is true" and "is false".
 
 What depends on one string variable alone (`p_name like '%green%'`, `substring(c_phone, 1, 2)`) is computed once for
 each distinct string, outside, and looked up here in a table. What cannot be lowered is refused with `CannotLower`.
