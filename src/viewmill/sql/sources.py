@@ -44,6 +44,8 @@ def _item(context: Context, node: exp.Expr, env: Env) -> Item:
             if node.alias:
                 raise context.text.unsupported(node, "a join in parentheses cannot have an alias")
             item = _item(context, inner, env)
+        case exp.Subquery(this=exp.Subquery() as inner) if not node.alias and inner.args.get("joins"):
+            item = _item(context, inner, env)  # a join in parentheses that starts with a derived table
         case exp.Subquery():
             item = _derived(context, node, env)
         case exp.Values():
