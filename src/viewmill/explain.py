@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from viewmill.algebra.schema import relations
 from viewmill.algebra.text import show, show_name
+from viewmill.algebra.text.layout import layout
 from viewmill.definition import Definition
 from viewmill.delta.derive import delta
 from viewmill.errors import BindError, UnsupportedError
@@ -33,11 +34,11 @@ def explain(definition: Definition, program: Program, stage: str) -> str:
         case "bound":
             return show_bound(definition.bound)
         case "algebra":
-            return show(simplify(definition.expr))
+            return layout(show(simplify(definition.expr)))
         case "delta":
-            return "\n".join(_deltas(definition, program))
+            return layout("\n".join(_deltas(definition, program)))
         case "program":
-            return show_program(program, definition.name)
+            return layout(show_program(program, definition.name))
         case _ if stage in _LATER:
             raise UnsupportedError(f"stage {quoted(stage)} is not there yet", hint=f"use one of {', '.join(STAGES)}")
         case _:
