@@ -29,7 +29,7 @@ check: setup ## lint, types and the fast tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --hypothesis-profile=quick
 
 fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

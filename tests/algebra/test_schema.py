@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from laws.strategies import databases, exprs
 
 from viewmill.algebra.evaluate import evaluate
@@ -14,7 +14,6 @@ from viewmill.algebra.schema import anonymous, inputs, schema, tidy, unshadowed,
 from viewmill.algebra.text import parse, show
 
 
-@settings(max_examples=100, deadline=None)
 @given(expr=exprs(), db=databases())
 def test_tidy_and_unshadowed_keep_meaning(expr, db):
     visible = {name: name for name in schema(expr)}
@@ -22,7 +21,6 @@ def test_tidy_and_unshadowed_keep_meaning(expr, db):
     assert evaluate(unshadowed(expr), db) == evaluate(expr, db)
 
 
-@settings(max_examples=100, deadline=None)
 @given(expr=exprs())
 def test_unshadowed_gives_every_scope_its_own_names(expr):
     local = Counter(schema(expr))

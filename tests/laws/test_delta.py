@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from laws.strategies import batches, changes, databases, exprs
 
 from viewmill.algebra.evaluate import add_databases, add_rows, evaluate
@@ -14,7 +14,6 @@ from viewmill.delta.derive import delta
 from viewmill.rewrite.pipeline import expand, simplify
 
 
-@settings(max_examples=400, deadline=None)
 @given(expr=exprs(), data=changes())
 def test_delta_is_exact(expr, data):
     """expr(D + d) = expr(D) + delta(expr)(D, d), for a batch over all relations at once."""
@@ -23,7 +22,6 @@ def test_delta_is_exact(expr, data):
     assert evaluate(expr, add_databases(db, batch)) == add_rows(evaluate(expr, db), gained)
 
 
-@settings(max_examples=200, deadline=None)
 @given(expr=exprs(), data=changes("R"))
 def test_simplified_delta_is_exact(expr, data):
     """What the compiler works with: simplified, derived for one relation, expanded."""
@@ -35,7 +33,6 @@ def test_simplified_delta_is_exact(expr, data):
     assert after == add_rows(before, change)
 
 
-@settings(max_examples=100, deadline=None)
 @given(expr=exprs(), db=databases(), batch=batches("S"))
 def test_delta_of_an_unrelated_relation_is_nothing(expr, db, batch):
     if "S" not in relations(expr):
@@ -49,7 +46,6 @@ def align(expr, rows, like):
     return {tuple(row[i] for i in order): weight for row, weight in rows.items()}
 
 
-@settings(max_examples=150, deadline=None)
 @given(expr=exprs(), data=changes())
 def test_delta_term_by_term_is_exact(expr, data):
     """The rule for products with many changed factors, used here for all of them."""

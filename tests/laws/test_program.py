@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from laws.strategies import RELATIONS, changes, exprs
 
 from viewmill.algebra.evaluate import add_databases, evaluate
@@ -28,7 +28,6 @@ def start(expr, maintain, db):
 
 
 @pytest.mark.parametrize("maintain", STRATEGIES)
-@settings(max_examples=150, deadline=None)
 @given(expr=exprs(), data=changes())
 def test_program_follows_its_expression(maintain, expr, data):
     db, batch = data
@@ -41,7 +40,6 @@ def test_program_follows_its_expression(maintain, expr, data):
 
 
 @pytest.mark.parametrize("maintain", STRATEGIES)
-@settings(max_examples=50, deadline=None)
 @given(expr=exprs(), data=changes())
 def test_one_batch_equals_its_rows_singly(maintain, expr, data):
     db, batch = data
@@ -57,7 +55,6 @@ def test_one_batch_equals_its_rows_singly(maintain, expr, data):
 
 
 @pytest.mark.parametrize("maintain", STRATEGIES)
-@settings(max_examples=50, deadline=None)
 @given(expr=exprs(), data=changes())
 def test_a_batch_and_its_opposite_leave_every_store_as_it_was(maintain, expr, data):
     db, batch = data
@@ -71,7 +68,6 @@ def test_a_batch_and_its_opposite_leave_every_store_as_it_was(maintain, expr, da
 
 
 @pytest.mark.parametrize("maintain", STRATEGIES)
-@settings(max_examples=50, deadline=None)
 @given(expr=exprs(), data=changes())
 def test_reported_change_is_the_difference(maintain, expr, data):
     db, batch = data

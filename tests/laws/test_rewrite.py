@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from laws.strategies import changes, exprs
 from laws.test_delta import align
 
@@ -13,7 +13,6 @@ from viewmill.rewrite.pipeline import PASSES, expand, simplify
 
 
 @pytest.mark.parametrize("name", PASSES)
-@settings(max_examples=150, deadline=None)
 @given(expr=exprs(deltas=True), data=changes())
 def test_pass_preserves_meaning(name, expr, data):
     db, batch = data
@@ -22,7 +21,6 @@ def test_pass_preserves_meaning(name, expr, data):
 
 
 @pytest.mark.parametrize("whole", [simplify, expand])
-@settings(max_examples=300, deadline=None)
 @given(expr=exprs(deltas=True), data=changes())
 def test_pipeline_preserves_meaning(whole, expr, data):
     db, batch = data

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from viewmill.algebra.functions import EXACT
@@ -26,7 +26,6 @@ def same_or_overflow(compiled, truth, *args):
         assert compiled(*args) == truth
 
 
-@settings(max_examples=300, deadline=None)
 @given(a=codes, b=codes)
 @example(a=2**62, b=4)
 @example(a=2**40, b=2**40)
@@ -37,14 +36,12 @@ def test_ring(a, b):
     same_or_overflow(arithmetic.multiply, a * b, a, b)
 
 
-@settings(max_examples=300, deadline=None)
 @given(a=st.integers(-(10**12), 10**12), b=st.integers(-(10**6), 10**6).filter(bool), digits=st.integers(-4, 6))
 def test_quotient_is_exact_and_rounded_half_up(a, b, digits):
     exact = EXACT.divide(Decimal(a).scaleb(digits, EXACT), Decimal(b))
     assert arithmetic.quotient(a, b, digits) == int(exact.quantize(Decimal(1), rounding=ROUND_HALF_UP, context=EXACT))
 
 
-@settings(max_examples=200, deadline=None)
 @given(a=codes, places=st.integers(1, 12))
 def test_round_off(a, places):
     exact = Decimal(a).scaleb(-places, EXACT)

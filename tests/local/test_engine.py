@@ -20,6 +20,8 @@ from viewmill.program.nodes import EMPTY
 from viewmill.sql.bind import bind
 from viewmill.types import BIGINT, STRING
 
+pytestmark = pytest.mark.slow  # machine code is made on first use, which takes longer than the tests
+
 QUERIES = Path(__file__).parents[1] / "fixtures" / "tpch"
 BATCHES = 6
 
@@ -54,7 +56,6 @@ def _difference(new, old):
 
 
 # One of each kind: a filter and a sum; EXISTS; an outer join; a nested aggregate; MIN in a subquery; a CTE with MAX.
-@pytest.mark.slow
 @pytest.mark.parametrize("query", ["q06", "q04", "q13", "q17", "q15"])
 def test_stores_are_those_of_the_interpreter(query):
     catalog = tpch_catalog()

@@ -22,6 +22,8 @@ from viewmill.engines.local.memory import Anonymous, Mapped
 from viewmill.engines.local.pools import LONG_JOURNAL, Pool, WeightOverflow
 from viewmill.errors import InternalError
 
+pytestmark = pytest.mark.slow  # machine code is made on first use, which takes longer than the tests
+
 MOST = 2**63 - 1
 NULL = -(2**63)
 ABSENT = 5_000  # a code that no test uses
