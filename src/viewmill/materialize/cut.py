@@ -123,10 +123,24 @@ def _connect(rows: list[Expr], rest: list[Expr], given: frozenset[str], whole: b
     edges = [
         f for f in rest if (whole and not inputs(f) & outside) or (isinstance(f, Lift) and isinstance(f.body, Value))
     ]
+    edges = [edge for edge in edges if not _is_risky(edge)]  # these are computed last, and so tie nothing together
     while edge := next((f for f in edges if _can_join(f, stores, apart)), None):
         edges.remove(edge)
         stores = _joined(stores, set(schema(edge)) | inputs(edge), apart)
-    return [store for store in stores if any(f in rows for f in store.factors)]
+    # What ties the rows together is not in the store yet: only the variables of its rows are.
+    return [
+        _Part(store.factors, set().union(*map(schema, store.factors)))
+        for store in stores
+        if any(f in rows for f in store.factors)
+    ]
+
+
+def _is_risky(factor: Expr) -> bool:
+    match factor:
+        case Test(scalar) | Value(scalar) | Lift(_, Value(scalar)):
+            return can_fail(scalar)
+        case _:
+            return False
 
 
 def _can_join(edge: Expr, stores: list[_Part], apart: frozenset[str]) -> bool:
@@ -165,7 +179,7 @@ def _home(factor: Expr, stores: list[_Part], given: frozenset[str], whole: bool,
     if not used or (used <= given and not whole):
         return None
     match factor:
-        case Test(scalar) | Value(scalar) | Lift(_, Value(scalar)) if can_fail(scalar) and not alone:
+        case _ if _is_risky(factor) and not alone:
             return None  # a row may have no partner, and then SQL would not compute it
         case Test() | Value() | Lift(_, Value()):
             pass

@@ -10,11 +10,11 @@ own trigger, for the views above it: they see a change and never need to know ho
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from viewmill.algebra.functions import EXACT
 from viewmill.algebra.nodes import Expr
-from viewmill.algebra.schema import relations
+from viewmill.algebra.schema import deltas, relations
 from viewmill.engines.interpreter.expressions import Run, compile_expr
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.program.nodes import EMPTY, Program, Statement, Store, ViewPlan
@@ -104,10 +104,7 @@ class Interpreter:
         re-evaluated for one of them is so once, at the end."""
         moved = [name for name, table in pending.items() if table.rows]
         triggers = [self.program.triggers[name] for name in moved]
-        read = frozenset().union(*(relations(s.expr) for t in triggers for s in t.statements if s.op != ":="))
-        late: dict[str, Statement] = {
-            s.target: s for t in triggers for s in t.statements if s.op == ":=" and s.target not in read
-        }
+        late = _deferrable([s for trigger in triggers for s in trigger.statements])
         for trigger in triggers:
             changes = {trigger.relation: pending[trigger.relation]}
             for s in trigger.statements:
@@ -174,6 +171,18 @@ class Interpreter:
             row = tuple(env[name] for name in names)
             total[row] = total.get(row, 0) + weight
         return {row: weight for row, weight in total.items() if weight != 0}
+
+
+def _deferrable(statements: Sequence[Statement]) -> dict[str, Statement]:
+    """The stores to re-evaluate at the end: nobody who runs before then reads them or their change."""
+    late = {s.target: s for s in statements if s.op == ":="}
+    while True:
+        early = [s for s in statements if s.target not in late]
+        read = frozenset().union(*(relations(s.expr) | deltas(s.expr) for s in early))
+        kept = {target: s for target, s in late.items() if target not in read}
+        if len(kept) == len(late):
+            return kept
+        late = kept
 
 
 def _in_order(statements: Mapping[str, Statement]) -> Iterator[Statement]:
