@@ -19,6 +19,7 @@ from viewmill.rewrite.absorb_exists import absorb_exists
 from viewmill.rewrite.cancel_terms import cancel_terms
 from viewmill.rewrite.distribute import distribute
 from viewmill.rewrite.drop_null_guards import NO_FACTS, Facts, drop_null_guards
+from viewmill.rewrite.factor_products import factor_products
 from viewmill.rewrite.flatten_aggregates import flatten_aggregates
 from viewmill.rewrite.fold_constants import fold_constants
 from viewmill.rewrite.merge_tests import merge_tests
@@ -64,7 +65,9 @@ EXPAND = (
     Pass("distribute", distribute),
 )
 
-PASSES = {p.name: p for p in (*SIMPLIFY, *EXPAND)}
+FACTOR = (Pass("factor_products", factor_products),)  # once, where a view is peeled: the opposite of flattening
+
+PASSES = {p.name: p for p in (*SIMPLIFY, *EXPAND, *FACTOR)}
 
 
 def run(expr: Expr, passes: tuple[Pass, ...], *, observe: Observer = ignore) -> Expr:
