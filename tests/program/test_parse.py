@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,14 @@ STRATEGIES = ("recursive", "first_order", "reevaluate", "auto")
 
 def assert_reads_back(text: str) -> None:
     again = parse(text)
-    assert without_notes(show(again)) == without_notes(text)
+    assert on_one_line(show(again)) == on_one_line(text)
     check(again)
+
+
+def on_one_line(text: str) -> str:
+    """Without notes and line breaks, which `explain` puts where an expression is long."""
+    flat = re.sub(r"\s+", " ", without_notes(text))
+    return flat.replace("( ", "(").replace(" )", ")")
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -41,7 +48,7 @@ def test_odd_names_and_constants_read_back() -> None:
     query = "SELECT s, count(*), max(`a b`) AS `m-x` FROM d_r WHERE s <> '-- s' GROUP BY s"
     mill.sql(f"CREATE MATERIALIZED VIEW `my view` AS {query}")
     text = mill.explain("my view")
-    assert "view `my view`(s, `count(1)`, `m-x`) = " in text
+    assert "view `my view`(s, `count(1)`, `m-x`) =" in text
     assert "on d_r:" in text
     assert_reads_back(text)
 
