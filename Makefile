@@ -1,12 +1,13 @@
 # Every target below with a `##` comment is listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt bench clean
+.PHONY: help setup demo test check fmt bench soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTHON ?= python3
 WORKERS ?= 2
+BENCH ?=
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -16,7 +17,7 @@ setup: $(STAMP) ## create .venv and install everything from PyPI (quick when not
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,dev,bench]'
 	@touch $@
 
 demo: setup ## watch a view follow its tables
@@ -35,8 +36,13 @@ fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## time the compiler on the TPC-H queries
+bench: setup ## TPC-H, VWAP and the compiler, timed; hours, or minutes with BENCH=--quick
 	$(BIN)/python benchmarks/compile.py
+	$(BIN)/viewmill bench vwap
+	$(BIN)/viewmill bench tpch $(BENCH)
+
+soak: setup ## a million random changes under five views, compared with DuckDB
+	$(BIN)/viewmill bench soak
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

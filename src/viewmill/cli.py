@@ -1,4 +1,4 @@
-"""The command line: `viewmill run pipeline.sql`, `explain`, `status`, `verify`, `demo`.
+"""The command line: `viewmill run pipeline.sql`, `explain`, `status`, `verify`, `demo`, `bench`.
 
 A pipeline is a file of SQL statements that create tables, streams and views. Data comes from its INSERTs and from
 files: `--load orders=orders.parquet` (or `.csv`), which are applied together as one batch after the last statement.
@@ -19,6 +19,7 @@ from rich.console import Console
 
 from viewmill import demo as shop
 from viewmill.arrow import arrow_type
+from viewmill.bench.cli import app as bench
 from viewmill.catalog import RelationInfo
 from viewmill.errors import BindError, DataError, ViewmillError
 from viewmill.result import Result
@@ -26,6 +27,7 @@ from viewmill.session import Mill
 from viewmill.wording import titled
 
 app = typer.Typer(help="Keeps SQL views fresh.", no_args_is_help=True, add_completion=False)
+app.add_typer(bench, name="bench")
 console = Console()
 errors = Console(stderr=True)
 

@@ -2,18 +2,26 @@
 
 Compiled columns carry the names that readers see, so that a view over this view finds them as fields. Hidden columns
 (those only sorted by) keep the translation's names.
+
+A view with a LIMIT is kept with all its rows, and cut off when it is read. A query over it sees what its readers see:
+
+    best(id)        =>  Sum[id](TopK[sort desc, id; 2](best(id, sort)))
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from viewmill.algebra.nodes import Expr
-from viewmill.algebra.schema import Names, relations, rename, variables
+from viewmill.algebra.build import agg_sum, product, test, top_k
+from viewmill.algebra.nodes import Expr, Relation
+from viewmill.algebra.scalars import FALSE
+from viewmill.algebra.schema import Names, bottom_up, relations, rename, variables
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.output import Presentation
 from viewmill.sql.bound import BoundView
 from viewmill.translate import translate
+from viewmill.translate.limits import total_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +50,50 @@ class Definition:
         """The view as other views see it."""
         return RelationInfo(self.name, self.columns, kind="view")
 
+    @property
+    def kept(self) -> RelationInfo:
+        """The view as programs read it: with what it is sorted by, where this decides which rows are shown."""
+        if not self.presentation.cuts:
+            return self.info
+        typed = zip(self.fields, self.bound.query.columns, strict=True)
+        columns = tuple(ColumnInfo(name, column.type, column.nullable) for name, column in typed)
+        return RelationInfo(self.name, columns, kind="view")
 
-def define(name: str, sql: str, bound: BoundView, maintain: str = "auto") -> Definition:
+
+def define(
+    name: str,
+    sql: str,
+    bound: BoundView,
+    maintain: str = "auto",
+    *,
+    views: Mapping[str, Definition] | None = None,
+) -> Definition:
+    """`views` are those that the query may read."""
     translated = translate(bound)
     shown = bound.query.columns[: len(bound.query.columns) - bound.hidden]
-    expr, fields = _named(translated.expr, translated.columns, tuple(column.name for column in shown))
+    limited = {other: view for other, view in (views or {}).items() if view.presentation.cuts}
+    expr = _as_shown(translated.expr, limited)
+    expr, fields = _named(expr, translated.columns, tuple(column.name for column in shown))
     columns = tuple(ColumnInfo(column.name, column.type, column.nullable) for column in shown)
     return Definition(name, sql, bound, expr, fields, columns, maintain)
+
+
+def _as_shown(expr: Expr, limited: Mapping[str, Definition]) -> Expr:
+    """The expression with the rows of limited views that their readers see, in place of all."""
+    names = Names(variables(expr))
+
+    def step(node: Expr) -> Expr:
+        if not isinstance(node, Relation) or node.name not in limited:
+            return node
+        view = limited[node.name]
+        given = dict(zip(node.fields, node.vars, strict=True))
+        vars_ = tuple(given[field] if field in given else names.fresh(field) for field in view.fields)
+        rows, how = Relation(view.name, view.fields, vars_), view.presentation
+        if how.limit == 0:
+            return agg_sum(node.vars, product(rows, test(FALSE)))
+        return agg_sum(node.vars, top_k(total_order(vars_, how.order), how.limit, how.offset, rows))
+
+    return bottom_up(step, expr)
 
 
 def _named(expr: Expr, given: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[Expr, tuple[str, ...]]:

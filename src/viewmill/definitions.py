@@ -54,6 +54,11 @@ class Definitions:
         return definition
 
     @property
+    def kept(self) -> Catalog:
+        """The relations as programs read them."""
+        return Catalog({**self.catalog.relations, **{name: view.kept for name, view in self.views.items()}})
+
+    @property
     def rows(self) -> dict[str, dict[Row, int]]:
         return {name: table.rows for name, table in self.tables.items()}
 
@@ -129,18 +134,19 @@ class Definitions:
                 assert_never(statement)
 
     def _unnamed(self, query: ParsedQuery, bound: BoundView) -> Definition:
-        return define(Names(frozenset(self.catalog.relations)).fresh("query"), query.text, bound)
+        name = Names(frozenset(self.catalog.relations)).fresh("query")
+        return define(name, query.text, bound, views=self.views)
 
     def compiled(self, definition: Definition, program: Program) -> Program:
         """`program` with a view added."""
         sizes = {name: len(table.rows) for name, table in self.tables.items() if table.keeps_rows}
         spec = ViewSpec(definition.name, definition.expr, definition.fields, definition.maintain)
-        return add_view(program, spec, self.catalog, sizes)
+        return add_view(program, spec, self.kept, sizes)
 
     def _define(self, statement: CreateView) -> Definition:
         maintain = maintain_of(statement.options)
         bound = bind(statement.query, self.catalog, statement.name, columns=statement.columns)
-        return define(statement.name, statement.query.text, bound, maintain)
+        return define(statement.name, statement.query.text, bound, maintain, views=self.views)
 
     def _without_view(self, name: str) -> Definitions:
         return replace(
@@ -172,12 +178,6 @@ class Definitions:
     def _check_complete(self, definition: Definition, span: Span) -> None:
         """A view must see all rows of what it reads."""
         for name in sorted(definition.reads):
-            if name in self.views and self.views[name].presentation.cuts:
-                raise UnsupportedError(
-                    f"cannot maintain view {quoted(definition.name)} over view {quoted(name)}, which has a LIMIT",
-                    span=span,
-                    hint=f"move the LIMIT from {name} to {definition.name}, or read the tables below {name}",
-                )
             table = self.tables.get(name)
             if table is not None and table.touched and not table.keeps_rows:
                 raise UnsupportedError(

@@ -8,15 +8,15 @@ table, the column and the row. Names are compared without regard to case, as in 
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.errors import DataError
+from viewmill.given import ArrowColumn, GivenColumn, PandasColumn
 from viewmill.values import Misfit, fit
 from viewmill.wording import counted, nearest, quoted, shown, titled
 
@@ -27,21 +27,39 @@ Given: TypeAlias = Mapping[str, object] | tuple[object, ...]
 
 def given_rows(data: object, info: RelationInfo) -> list[Given]:
     """The rows of any supported container, not yet checked but for their column names."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(data, pandas.DataFrame):
-        return _from_pandas(data, info, pandas)
-    if isinstance(data, pa.RecordBatch):
-        return _from_arrow(pa.Table.from_batches([data]), info)
-    if isinstance(data, pa.Table):
-        return _from_arrow(data, info)
-    if hasattr(data, "__arrow_c_stream__"):  # polars, DuckDB and others hand their data over this way
-        return _from_arrow(pa.table(data), info)
+    columns = given_columns(data, info)
+    if columns is not None:
+        lists = [column.values() for column in columns.values()]
+        return [dict(zip(columns, values, strict=True)) for values in zip(*lists, strict=True)]
     if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
         raise DataError(
             f"cannot read rows for {titled(info)} from {_article(type(data).__name__)}",
             hint="pass a list of tuples, a list of dicts, a pandas DataFrame or an Arrow table",
         )
     return [_from_python(row, info) for row in data]
+
+
+def held(data: object) -> object:
+    """The data, as a table if it is a stream that can be read only once."""
+    if isinstance(data, pa.Table | pa.RecordBatch) or not hasattr(data, "__arrow_c_stream__"):
+        return data
+    pandas = sys.modules.get("pandas")
+    return data if pandas is not None and isinstance(data, pandas.DataFrame) else pa.table(data)
+
+
+def given_columns(data: object, info: RelationInfo) -> dict[str, GivenColumn] | None:
+    """The columns by name (in lower case) of a container that is made of columns; None for others."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        names = _header(data.columns, info)
+        return {name: PandasColumn(data.iloc[:, i], info.column(name), pandas) for i, name in enumerate(names)}
+    data = held(data)  # polars, DuckDB and others hand their data over as a stream
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if not isinstance(data, pa.Table):
+        return None
+    names = _header(data.column_names, info)
+    return {name: ArrowColumn(data.column(i), name, info) for i, name in enumerate(names)}
 
 
 def whole_row(given: Given, info: RelationInfo) -> Row:
@@ -100,51 +118,13 @@ def _from_python(row: object, info: RelationInfo) -> Given:
     )
 
 
-def _from_arrow(table: pa.Table, info: RelationInfo) -> list[Given]:
-    names = [str(name).lower() for name in table.column_names]
-    _check_header(names, info)
-    columns = [_arrow_values(table.column(i), name, info) for i, name in enumerate(names)]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _arrow_values(column: pa.ChunkedArray, name: str, info: RelationInfo) -> list[object]:
-    # Python has no nanoseconds: they must be zero.
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        try:
-            column = column.cast(pa.timestamp("us", column.type.tz))
-        except pa.ArrowInvalid:
-            raise DataError(
-                f"a timestamp in column {quoted(name)} of {titled(info)} has nanoseconds",
-                hint="timestamps have microseconds; round them before passing them in",
-            ) from None
-    values: list[object] = column.to_pylist()
-    return values
-
-
-def _from_pandas(frame: Any, info: RelationInfo, pandas: Any) -> list[Given]:
-    names = [str(name).lower() for name in frame.columns]
-    _check_header(names, info)
-    columns = [_pandas_values(frame.iloc[:, i], info.column(name), pandas) for i, name in enumerate(names)]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _pandas_values(series: Any, column: ColumnInfo | None, pandas: Any) -> list[object]:
-    """pandas writes a missing value as NaN, NaT or NA. Only in a floating column is NaN a number of its own."""
-    keeps_nan = column is not None and column.type.is_floating
-
-    def value(item: object) -> object:
-        if keeps_nan and isinstance(item, float) and math.isnan(item):
-            return item
-        return None if pandas.api.types.is_scalar(item) and pandas.isna(item) else item
-
-    return [value(item) for item in series.tolist()]
-
-
-def _check_header(names: list[str], info: RelationInfo) -> None:
+def _header(columns: Iterable[object], info: RelationInfo) -> list[str]:
     """Names of a whole container: all columns, or just the primary key (for deletes)."""
+    names = [str(name).lower() for name in columns]
     _check_distinct(names, info)
     if set(names) != set(info.primary_key):
         _check_names(names, info, info.names)
+    return names
 
 
 def _check_distinct(names: list[str], info: RelationInfo) -> None:

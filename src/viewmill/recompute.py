@@ -33,7 +33,7 @@ def by_engine(query: Definition, definitions: Definitions, sources: Mapping[str,
 
 def by_reference(query: Definition, definitions: Definitions, sources: Mapping[str, Rows]) -> Rows:
     """The same, slowly and independently."""
-    relations = definitions.catalog.relations
+    relations = definitions.kept.relations
     database = {name: Contents(relations[name].names, dict(rows)) for name, rows in sources.items()}
     return {row: int(weight) for row, weight in evaluate(query.expr, database).items()}
 
@@ -56,13 +56,13 @@ def _source(name: str, definitions: Definitions, compute: Compute) -> Rows:
     view = definitions.views.get(name)
     if view is None:
         return kept_rows(definitions.tables[name])
-    return shown_rows(recompute(view, definitions, compute), view)
+    return read_rows(recompute(view, definitions, compute), view)
 
 
-def shown_rows(rows: Rows, view: Definition) -> Rows:
-    """A view's rows as others read them: without the hidden columns."""
-    shown: Rows = {}
+def read_rows(rows: Rows, view: Definition) -> Rows:
+    """A view's rows as queries read them: without the hidden columns, unless these decide which rows are shown."""
+    width = len(view.kept.columns)
+    read: Rows = {}
     for row, weight in rows.items():
-        key = row[: len(view.columns)]
-        shown[key] = shown.get(key, 0) + weight
-    return shown
+        read[row[:width]] = read.get(row[:width], 0) + weight
+    return read

@@ -21,7 +21,7 @@ from viewmill.batch import Batch, NetChange
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
-from viewmill.engines.interpreter import Interpreter
+from viewmill.engines.local import LocalEngine
 from viewmill.errors import DataError, UnsupportedError
 from viewmill.explain import explain
 from viewmill.intake import Row
@@ -69,7 +69,7 @@ class Mill:
     def __init__(self, *, dialect: str = "spark") -> None:
         self._dialect = dialect
         self._definitions = Definitions()
-        self._engine = Interpreter()
+        self._engine = LocalEngine()
         self._subscriptions = Subscriptions()
         self._version = 0
         self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
@@ -119,10 +119,10 @@ class Mill:
         self._definitions = definitions
         self._state += 1
 
-    def _engine_for(self, definitions: Definitions) -> Interpreter:
+    def _engine_for(self, definitions: Definitions) -> LocalEngine:
         """An engine that runs these definitions. Ours stays as it is, in case a new view fails on its rows."""
         engine = copy(self._engine)
-        engine.install(definitions.program, definitions.rows)
+        engine.install(definitions.program, definitions.catalog, definitions.rows)
         for name, view in definitions.views.items():
             if view is not self._definitions.views.get(name):
                 engine.contents(name)
@@ -202,8 +202,10 @@ class Mill:
         and fail there: a subquery with two rows, one of which the batch takes away. What counts is the state at the
         end; if that is in error, so is the batch.
         """
-        engine = Interpreter()
-        engine.install(self._definitions.program, self._definitions.rows_after(changes))
+        engine = LocalEngine()
+        engine.install(
+            self._definitions.program, self._definitions.catalog, self._definitions.rows_after(changes)
+        )
         changed = {}
         for name in self._definitions.views:
             before, after = self._engine.contents(name), engine.contents(name)
@@ -289,8 +291,8 @@ class Mill:
 
     def _readable(self, name: str) -> dict[Row, int]:
         """What an ad-hoc query sees of a table or view."""
-        if name in self._definitions.views:
-            return dict(Counter(self.read(name)))
+        if view := self._definitions.views.get(name):
+            return self._contents(name) if view.presentation.cuts else dict(Counter(self.read(name)))
         return kept_rows(self._definitions.tables[name])
 
     def _explain(self, statement: Explain) -> Result:

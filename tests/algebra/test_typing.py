@@ -27,6 +27,7 @@ def field_type(_relation: str, field: str) -> Type:
         ("Sum[](R(a, p) * [case when a = 1 then p else 0 end])", decimal(38, 2)),
         ("Sum[](R(a, p) * [cast(p / 3 as decimal(20,6))])", decimal(38, 6)),
         ("Exists(Sum[a](R(a, p) * p))", BIGINT),
+        ("TopK[a desc; 3](Sum[a](R(a, p)))", BIGINT),
     ],
 )
 def test_weights(text, expected):
@@ -41,6 +42,7 @@ def test_weights(text, expected):
         ("(x := [a + 1]) * R(a)", "x", BIGINT),  # before the rows that bind it
         ("(x := Sum[](R(a, p) * p))", "x", decimal(38, 2)),
         ("(x := min s of R(a, s))", "x", STRING),
+        ("TopK[s, x; 3](R(a: x, s))", "s", STRING),
         ("R(a) * (s := null) + R(a, s)", "s", STRING),  # NULL has whatever type it stands for
         ("R(a) * (x := [a < 3])", "x", Type("boolean")),
     ],

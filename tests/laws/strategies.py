@@ -13,11 +13,11 @@ from itertools import product as iter_product
 
 from hypothesis import strategies as st
 
-from viewmill.algebra.build import agg_sum, assign, exists, neg, product, sum_, test
+from viewmill.algebra.build import agg_sum, assign, exists, neg, product, sum_, test, top_k
 from viewmill.algebra.evaluate import Contents, collect
-from viewmill.algebra.nodes import ONE, ZERO, AggSum, DeltaRelation, Expr, Extreme, Lift, Relation, Value
+from viewmill.algebra.nodes import ONE, ZERO, AggSum, DeltaRelation, Expr, Extreme, Lift, Relation, SortBy, Value
 from viewmill.algebra.scalars import NULL, Call, Cast, Const, Scalar, Var
-from viewmill.algebra.schema import Names, schema
+from viewmill.algebra.schema import Names, inputs, rename, schema
 from viewmill.types import INT, STRING, decimal
 
 RELATIONS = {"R": ("a", "b"), "S": ("b", "c"), "T": ("c", "d")}
@@ -75,11 +75,21 @@ def changes(draw: st.DrawFn, *changed: str) -> tuple[Databases, Databases]:
 def exprs(draw: st.DrawFn, wanted: tuple[str, ...] | None = None, *, deltas: bool = False, depth: int = 2) -> Expr:
     """A closed expression over R(a, b), S(b, c) and T(c, d) that produces the variables `wanted` (in any order).
 
-    `deltas` lets it read pending batches too; `depth` bounds how far lifts, extremes and Exists are nested.
+    `deltas` lets it read pending batches too; `depth` bounds how far lifts, extremes, Exists and TopK are nested.
     """
     if wanted is None:
         wanted = draw(st.sampled_from(((), ("x",), ("x", "y"))))
     return _Maker(draw, Names(frozenset(wanted)), deltas).query(wanted, (), depth)
+
+
+@st.composite
+def limited(draw: st.DrawFn, *, deltas: bool = False) -> Expr:
+    """A closed expression over rows and, for each of them, the first rows of a query that most often knows them.
+
+    In `exprs` these are one thing among many, and a TopK that is correlated, changes and matters would be a rare find.
+    """
+    wanted = draw(st.sampled_from((("x",), ("x", "y"))))
+    return _Maker(draw, Names(frozenset(wanted)), deltas).limited(wanted)
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ class _Maker:
         """An expression of schema `wanted` whose inputs are in `scope`."""
         kinds = ["join"]
         if depth > 0:
-            kinds += ["join", "union", "difference", "set"]
+            kinds += ["join", "union", "difference", "set", "top"]
             kinds += ["grouped", "grouped"] if len(wanted) >= 2 else []
         match self.pick(kinds):
             case "union":
@@ -107,6 +117,8 @@ class _Maker:
                 return sum_((self.query(wanted, scope, depth - 1), neg(self.query(wanted, scope, depth - 1))))
             case "set":
                 return exists(self.query(wanted, scope, depth - 1))
+            case "top":
+                return self.top(self.query(wanted, scope, depth - 1))
             case "grouped":
                 return self.grouped(wanted, scope, depth - 1)
             case _:
@@ -163,7 +175,7 @@ class _Maker:
     def extra(self, bound: list[str], scope: tuple[str, ...], depth: int) -> list[Expr]:
         """One more factor, or two. It may read all variables in `bound`, and adds to them what it binds."""
         visible = (*bound, *scope)
-        nested = ["lift", "extreme", "exists", "semi", "anti", "union"] if depth > 0 else []
+        nested = ["lift", "extreme", "exists", "semi", "anti", "union", "top"] if depth > 0 else []
         match self.pick(["test", "value", "assign", *nested]):
             case "test":
                 return [test(self.condition(visible))]
@@ -188,8 +200,64 @@ class _Maker:
             case "semi":
                 key = (self.pick(bound),) if bound else ()
                 return [exists(self.query(key, scope, depth - 1))]
+            case "top":
+                return [self.lateral(bound, scope, depth)]
             case _:
                 return [sum_((Value(self.scalar(visible)), self.query((), visible, depth - 1)))]
+
+    def limited(self, wanted: tuple[str, ...]) -> Expr:
+        missing = list(wanted)
+        bound: list[str] = []
+        parts = [self.relation(bound, missing) for _ in range(self.draw(_INDEX[2]) + 1)]
+        parts += self.first_rows(bound)
+        if bound and self.chance():  # what is outside and what is picked may have to be the same
+            left, right = Var(self.pick(bound)), Var(self.pick(bound))
+            parts.append(test(Call("=", (left, right))))
+        parts += [assign(name, self.scalar(tuple(bound))) for name in missing]
+        return agg_sum(wanted, product(*parts))
+
+    def first_rows(self, bound: list[str]) -> list[Expr]:
+        """The first rows as rows to join with, as a value, as a number, or as a set."""
+        columns: list[str] = []
+        rows = [self.relation(columns, []) for _ in range(self.draw(_INDEX[2]) + 1)]
+        if bound and not self.chance(of=4):
+            rows.append(self.correlation(columns, tuple(bound)))
+        if columns and self.chance(of=3):
+            rows.append(test(self.condition((*columns, *bound))))
+        kept = tuple(name for name in dict.fromkeys(columns) if not self.chance(of=3))
+        top = self.top(agg_sum(kept, product(*rows)))
+        match self.pick(("value", "rows", "count", "set") if kept else ("count",)):
+            case "value":
+                value = Extreme(self.names.fresh("m"), "min" if self.chance() else "max", self.pick(kept), top)
+                bound.append(value.var)
+                return [value]
+            case "count":
+                tied = [assign(self.pick(kept), Var(self.pick(bound)))] if kept and bound and self.chance() else []
+                number = Lift(self.names.fresh("n"), agg_sum((), product(top, *tied)))
+                bound.append(number.var)
+                return [number]
+            case kind:
+                joined = self.pick(bound) if bound and self.chance() else None
+                if joined and joined not in inputs(top):
+                    top, kept = rename(top, {kept[0]: joined}), (joined, *kept[1:])
+                bound.extend(name for name in kept if name not in bound)
+                return [exists(top) if kind == "set" else top]
+
+    def lateral(self, bound: list[str], scope: tuple[str, ...], depth: int) -> Expr:
+        """The first rows for each row so far: one variable may join, another is new, the rest may be inputs."""
+        joined = self.pick(bound) if bound and self.chance() else None
+        visible = tuple(name for name in (*bound, *scope) if name != joined)
+        wanted = (*((joined,) if joined else ()), self.bind("t", bound))
+        return self.top(self.query(wanted, visible, depth - 1))
+
+    def top(self, body: Expr) -> Expr:
+        """Some of the rows, in an order over all variables."""
+        left = list(schema(body))
+        order = []
+        while left:
+            var = left.pop(self.draw(_INDEX[len(left)]))
+            order.append(SortBy(var, self.chance(), self.chance()))
+        return top_k(order, (1, 2, 3, None)[self.draw(_INDEX[4])], (0, 0, 1, 2)[self.draw(_INDEX[4])], body)
 
     def bind(self, base: str, bound: list[str]) -> str:
         var = self.names.fresh(base)

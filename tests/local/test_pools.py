@@ -7,50 +7,81 @@ often cancel, and keys are few, so that they come back.
 
 from __future__ import annotations
 
+import gc
 import math
+import struct
 import tempfile
+import threading
+import weakref
 from dataclasses import dataclass, field
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viewmill.engines.local import kernels
-from viewmill.engines.local.indexes import load_limit
+from viewmill.engines.local import hashing, kernels, layout, lookup, tables
+from viewmill.engines.local.journal import LONG
+from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.memory import Anonymous, Mapped
-from viewmill.engines.local.pools import LONG_JOURNAL, Pool, WeightOverflow
+from viewmill.engines.local.pools import SPARE_SLICES, Pool, WeightOverflow
+from viewmill.engines.local.raw import FULL, OVERFLOW, call, peek, poke
+from viewmill.engines.local.tables import load_limit
 from viewmill.errors import InternalError
 
 pytestmark = pytest.mark.slow  # machine code is made on first use, which takes longer than the tests
 
 MOST = 2**63 - 1
 NULL = -(2**63)
-ABSENT = 5_000  # a code that no test uses
-TYPES = {"int": np.int64, "float": np.float64}
-# Every combination of width and kind is compiled anew, so there are few of them.
+ABSENT = 987_654_321  # a code that no test uses
+INT, REAL = False, True
 SHAPES = [
-    (0, "int", ((),)),
-    (0, "float", ()),
-    (2, "int", ((0,), (1,))),
-    (3, "float", ((0, 2), (2, 0), (1,))),
-    (8, "int", ((7,), (0, 1, 2, 3, 4, 5, 6, 7))),
+    (0, (INT,), ((),)),
+    (0, (REAL, INT), ()),
+    (1, (INT,), ((0,),)),
+    (1, (INT, INT, REAL), ((), (0,))),
+    (2, (INT,), ((0,), (1,))),
+    (2, (REAL,), ((1, 0),)),
+    (3, (INT, REAL), ((0, 2), (2, 0), (1,))),
+    (8, (INT,), ((7,), (0, 1, 2, 3, 4, 5, 6, 7))),
 ]
 CODES = st.sampled_from([0, 1, 2, 3, -1, NULL, MOST, 1 << 40])
 INT_WEIGHTS = st.integers(-2, 2)
-FLOAT_WEIGHTS = st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 0.1, -0.1, math.inf])
+REAL_WEIGHTS = st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 0.1, -0.1, math.inf])
 
-Rows = list[tuple[tuple[int, ...], float]]
-
-
-def arrays(rows: Rows, width: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    keys = np.array([key for key, _ in rows], np.int64).reshape(len(rows), width)
-    return keys, np.array([weight for _, weight in rows], TYPES[kind])
+Key = tuple[int, ...]
+Weights = tuple[float, ...]
+Rows = list[tuple[Key, Weights]]
+Contents = dict[Key, Weights]
 
 
-def contents(pool: Pool) -> dict[tuple[int, ...], float]:
+def bits(value: float) -> int:
+    return struct.unpack("<q", struct.pack("<d", value))[0]
+
+
+def double(code: int) -> float:
+    return struct.unpack("<d", struct.pack("<q", code))[0]
+
+
+def arrays(pool: Pool, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    keys = np.array([key for key, _ in rows], np.int64).reshape(len(rows), pool.width)
+    codes = [
+        [bits(weight) if real else weight for weight, real in zip(each, pool.doubles, strict=True)] for _, each in rows
+    ]
+    return keys, np.array(codes, np.int64).reshape(len(rows), pool.lanes)
+
+
+def decoded(pool: Pool, codes: list[list[int]]) -> list[Weights]:
+    """Weights from their codes, where -0.0 must not be."""
+    for row in codes:
+        assert all(code != NULL for code, real in zip(row, pool.doubles, strict=True) if real)
+    return [tuple(double(c) if real else c for c, real in zip(row, pool.doubles, strict=True)) for row in codes]
+
+
+def contents(pool: Pool) -> Contents:
     keys, weights = pool.rows()
-    found = dict(zip(map(tuple, keys.tolist()), weights.tolist(), strict=True))
+    found = dict(zip(map(tuple, keys.tolist()), decoded(pool, weights.tolist()), strict=True))
     assert len(found) == len(keys) == len(pool)
     return found
 
@@ -59,16 +90,18 @@ def contents(pool: Pool) -> dict[tuple[int, ...], float]:
 class Twin:
     """What a pool should be."""
 
-    rows: dict[tuple[int, ...], float] = field(default_factory=dict)
-    before: dict[tuple[int, ...], float] = field(default_factory=dict)
+    lanes: int
+    rows: Contents = field(default_factory=dict)
+    before: Contents = field(default_factory=dict)
 
     def begin(self) -> None:
         self.before = dict(self.rows)
 
     def merge(self, rows: Rows) -> None:
-        for key, weight in rows:
-            total = self.rows.pop(key, 0) + weight
-            if total != 0:
+        for key, weights in rows:
+            old = self.rows.pop(key, (0,) * self.lanes)
+            total = tuple(a + b for a, b in zip(old, weights, strict=True))
+            if any(weight != 0 for weight in total):
                 self.rows[key] = total
 
     def set_all(self, rows: Rows) -> None:
@@ -78,102 +111,162 @@ class Twin:
     def rollback(self) -> None:
         self.rows = dict(self.before)
 
-    def changes(self) -> dict[tuple[int, ...], tuple[float, float]]:
-        keys = self.before.keys() | self.rows.keys()
-        pairs = {key: (self.before.get(key, 0), self.rows.get(key, 0)) for key in keys}
+    def changes(self) -> dict[Key, tuple[Weights, Weights]]:
+        keys, zero = self.before.keys() | self.rows.keys(), (0,) * self.lanes
+        pairs = {key: (self.before.get(key, zero), self.rows.get(key, zero)) for key in keys}
         return {key: (old, new) for key, (old, new) in pairs.items() if old != new}
 
 
-def chain(pool: Pool, columns: tuple[int, ...], key: tuple[int, ...]) -> list[int]:
-    index = pool.slice_arrays(columns)
+def word(pool: Pool, name: int) -> int:
+    return int(pool.arrays.block[name])
+
+
+@numba.njit
+def find(block, key):
+    record = lookup.find(block, key)
+    return record, lookup.alive(block, record) if record >= 0 else 0
+
+
+@numba.njit
+def slice_of(block, number, key):
     found = []
-    record = kernels.first(pool.arrays, index, key)
+    record = lookup.first(block, number, key)
     while record >= 0:
         found.append(record)
-        record = kernels.after(pool.arrays, index, record)
+        record = lookup.after(block, number, record)
     return found
 
 
-def check(pool: Pool, expected: dict[tuple[int, ...], float]) -> None:
+def chain(pool: Pool, number: int, key: Key) -> list[int]:
+    """The records of a slice, as generated code finds them and as Python does."""
+    found = slice_of(pool.address, number, key)
+    assert pool.records_in_slice(number, key).tolist() == found
+    return found
+
+
+def check(pool: Pool, expected: Contents) -> None:
     """The rows are as expected, and every index finds exactly them."""
     assert contents(pool) == expected
-    assert sum(map(math.isnan, pool.rows()[1].tolist())) == 0
     a = pool.arrays
-    for key, weight in expected.items():
-        record = kernels.find(a, key)
+    for key, weights in expected.items():
+        record = pool.find(key)
+        assert find(pool.address, key) == (record, 1)
         assert tuple(a.keys[record].tolist()) == key
-        assert a.weights[record] == weight
-    assert kernels.find(a, (ABSENT,) * pool.width) == (-1 if pool.width or not expected else 0)
-    assert np.count_nonzero(a.slots) == a.counts[kernels.INDEXED] <= load_limit(len(a.slots))
-    for columns in pool.slices:
-        groups: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-        for key in expected:
-            groups.setdefault(tuple(key[c] for c in columns), set()).add(key)
-        for sub_key, members in groups.items():
-            records = chain(pool, columns, sub_key)
-            assert len(records) == len(members)
-            assert {tuple(key) for key in a.keys[records].tolist()} == members
-        index = pool.slice_arrays(columns)
-        assert chain(pool, columns, (ABSENT,) * len(columns)) == [] or not columns
-        assert np.count_nonzero(index.heads) == index.counts[kernels.CHAINS] >= len(groups)
+        assert decoded(pool, a.weights[[record]].tolist()) == [weights]
+    absent = (ABSENT,) * pool.width
+    assert pool.find(absent) == (-1 if pool.width or not expected else 0)
+    assert find(pool.address, absent)[0] == pool.find(absent)
+    assert np.count_nonzero(a.slots) == word(pool, layout.INDEXED) <= load_limit(word(pool, layout.MASK) + 1)
+    assert word(pool, layout.MASK) < len(a.slots) == word(pool, layout.SLOT_ROOM)
+    assert word(pool, layout.EMITTED) == 0
+    assert np.all(a.weights[(a.live & layout.ALIVE) == 0] == 0)
+    for number, columns in enumerate(pool.slices):
+        check_slice(pool, number, columns, expected)
 
 
-def check_at_rest(pool: Pool, expected: dict[tuple[int, ...], float]) -> None:
+def check_slice(pool: Pool, number: int, columns: tuple[int, ...], expected: Contents) -> None:
+    groups: dict[Key, set[Key]] = {}
+    for key in expected:
+        groups.setdefault(tuple(key[c] for c in columns), set()).add(key)
+    for sub_key, members in groups.items():
+        records = chain(pool, number, sub_key)
+        assert len(records) == len(members)
+        assert {tuple(key) for key in pool.arrays.keys[records].tolist()} == members
+    index = pool.slice_index(number)
+    assert chain(pool, number, (ABSENT,) * len(columns)) == [] or not columns
+    assert np.count_nonzero(index.heads) == index.words[layout.CHAINS] >= len(groups)
+
+
+def check_at_rest(pool: Pool, expected: Contents) -> None:
     """As `check`, between batches: nothing dead is left, and every record is live or free."""
     check(pool, expected)
     a = pool.arrays
-    high = int(a.counts[kernels.HIGH])
+    high = word(pool, layout.HIGH)
     assert set(a.live[:high].tolist()) <= {0, 1}
-    assert a.counts[kernels.INDEXED] == len(expected)
-    free, record = set(), int(a.counts[kernels.FREE])
+    assert not a.live[high:].any()
+    assert word(pool, layout.INDEXED) == len(expected)
+    free, record = set(), word(pool, layout.FIRST_FREE)
     while record >= 0:
         assert record not in free
         free.add(record)
         record = int(a.free[record])
     assert free == set(np.flatnonzero(a.live[:high] == 0).tolist())
-    for columns in pool.slices:
+    for number, columns in enumerate(pool.slices):
         chains = {tuple(key[c] for c in columns) for key in expected}
-        assert pool.slice_arrays(columns).counts[kernels.CHAINS] == len(chains)
+        assert pool.slice_index(number).words[layout.CHAINS] == len(chains)
 
 
 @st.composite
 def histories(draw):
-    width, kind, slices = draw(st.sampled_from(SHAPES))
-    weights = INT_WEIGHTS if kind == "int" else FLOAT_WEIGHTS
+    width, doubles, slices = draw(st.sampled_from(SHAPES))
+    weights = st.tuples(*[REAL_WEIGHTS if real else INT_WEIGHTS for real in doubles])
     rows = st.lists(st.tuples(st.tuples(*[CODES] * width), weights), max_size=12)
-    step = st.tuples(st.sampled_from(["merge", "merge", "merge", "add", "set_all", "clear"]), rows)
+    step = st.tuples(st.sampled_from(["merge", "merge", "merge", "emit", "set_all", "put", "clear", "slice"]), rows)
     batch = st.tuples(st.lists(step, max_size=4), st.booleans())
-    return width, kind, slices, draw(st.lists(batch, max_size=6))
+    return (width, doubles, slices), draw(st.lists(batch, max_size=6))
+
+
+@numba.njit
+def emit(block, rows, count, stride):
+    """As generated code does."""
+    for row in range(count):
+        if peek(block, layout.EMITTED) == peek(block, layout.OUT_LIMIT):
+            poke(block, layout.NEEDED, 0)
+            flags = call(peek(block, layout.GROW), peek(block, layout.POOL), layout.GROW_OUT)
+            if flags:
+                return flags
+        at = peek(block, layout.EMITTED)
+        for column in range(stride):
+            poke(peek(block, layout.OUT), at * stride + column, peek(rows, row * stride + column))
+        poke(block, layout.EMITTED, at + 1)
+    return 0
+
+
+@numba.njit(nogil=True)
+def run(block, function):
+    return call(peek(block, function), block, 0)
+
+
+def emit_rows(pool: Pool, keys: np.ndarray, weights: np.ndarray) -> None:
+    rows = np.concatenate([keys, weights], axis=1)
+    assert emit(pool.address, rows.ctypes.data, *rows.shape) == 0
 
 
 def run_step(pool: Pool, twin: Twin, name: str, rows: Rows) -> None:
+    given_ = arrays(pool, rows)
     match name:
         case "merge":
-            pool.merge(*arrays(rows, pool.width, pool.kind))
+            pool.merge(*given_)
             twin.merge(rows)
-        case "add":
-            pool.reserve(len(rows))
-            for key, weight in rows:
-                assert kernels.add(pool.arrays, key, TYPES[pool.kind](weight))
-            pool.link_new()
+        case "emit":
+            emit_rows(pool, *given_)
+            assert run(pool.address, layout.MERGE) == 0
             twin.merge(rows)
         case "set_all":
-            pool.set_all(*arrays(rows, pool.width, pool.kind))
+            pool.set_all(*given_)
+            twin.set_all(rows)
+        case "put":
+            emit_rows(pool, *given_)
+            assert run(pool.address, layout.PUT) == 0
             twin.set_all(rows)
         case "clear":
             pool.clear()
             twin.set_all([])
+        case "slice":
+            if len(pool.slices) < SPARE_SLICES:
+                pool.add_slice(tuple(range(pool.width))[len(rows) % 3 :])
 
 
-def changes(pool: Pool) -> dict[tuple[int, ...], tuple[float, float]]:
+def changes(pool: Pool) -> dict[Key, tuple[Weights, Weights]]:
     keys, old, new = pool.changes()
-    found = dict(zip(map(tuple, keys.tolist()), zip(old.tolist(), new.tolist(), strict=True), strict=True))
+    pairs = zip(decoded(pool, old.tolist()), decoded(pool, new.tolist()), strict=True)
+    found = dict(zip(map(tuple, keys.tolist()), pairs, strict=True))
     assert len(found) == len(keys)
     return found
 
 
 def follow(pool: Pool, batches) -> None:
-    twin = Twin()
+    twin = Twin(pool.lanes)
     for steps, keep in batches:
         pool.begin()
         check_at_rest(pool, twin.rows)
@@ -191,35 +284,49 @@ def follow(pool: Pool, batches) -> None:
 
 @given(histories())
 def test_pool_is_a_dictionary(history):
-    width, kind, slices, batches = history
-    follow(Pool(width, kind, slices), batches)
+    shape, batches = history
+    follow(Pool(*shape), batches)
 
 
 @given(histories())
 def test_mapped_pool_is_a_dictionary(history):
-    width, kind, slices, batches = history
+    shape, batches = history
     with tempfile.TemporaryDirectory() as directory:
-        follow(Pool(width, kind, slices, memory=Mapped(directory)), batches)
+        follow(Pool(*shape, memory=Mapped(directory)), batches)
+
+
+@given(histories())
+def test_pool_of_one_batch_is_a_dictionary(history):
+    """Without a journal, every batch starts with nothing."""
+    shape, batches = history
+    pool = Pool(*shape, journalled=False)
+    for number, (steps, _) in enumerate(batches):
+        twin = Twin(pool.lanes)
+        for name, rows in steps:
+            run_step(pool, twin, name, rows)
+            check(pool, twin.rows)
+        [pool.begin, pool.clear, pool.rollback][number % 3]()
+        check_at_rest(pool, {})
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 2**32), st.sampled_from([(1, "int"), (2, "int"), (3, "float")]))
+@given(st.integers(0, 2**32), st.sampled_from([(1, (INT,)), (2, (INT, INT)), (3, (REAL,))]))
 def test_growth(seed, shape):
     """Many keys at once, over several chunks, with repeats inside a chunk; then most of them go and others come."""
     random = np.random.default_rng(seed)
-    width, kind = shape
-    pool, twin = Pool(width, kind, ((0,),)), Twin()
+    width, doubles = shape
+    pool, twin = Pool(width, doubles, ((0,), (width - 1, 0))), Twin(len(doubles))
     for _ in range(3):
         n = int(random.integers(1, 1500))
         keys = random.integers(0, 12 if width > 1 else 700, (n, width))
-        weights = random.integers(-1, 2, n).astype(TYPES[kind])
-        rows = list(zip(map(tuple, keys.tolist()), weights.tolist(), strict=True))
+        weights = random.integers(-1, 2, (n, len(doubles)))
+        rows = list(zip(map(tuple, keys.tolist()), map(tuple, weights.tolist()), strict=True))
         keep = dict(twin.rows)
         pool.begin()
-        pool.merge(keys, weights)
+        pool.merge(*arrays(pool, rows))
         pool.rollback()
         check_at_rest(pool, keep)
-        pool.merge(keys, weights)
+        pool.merge(*arrays(pool, rows))
         twin.merge(rows)
         pool.begin()
         check_at_rest(pool, twin.rows)
@@ -228,85 +335,128 @@ def test_growth(seed, shape):
     check_at_rest(pool, {})
 
 
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from([1, 2, 30, 1000, 5000]), min_size=1, max_size=8), st.integers(0, 99))
+def test_batches_of_all_sizes_without_a_journal(sizes, seed):
+    """The index in use follows the batch, up and down, in the memory that the largest one took."""
+    random = np.random.default_rng(seed)
+    pool, most = Pool(2, (INT,), ((1,),), journalled=False), 0
+    for size in sizes:
+        twin, rows = Twin(1), []
+        for start in (0, size // 2):  # the second half arrives in a pool that holds the first
+            keys = random.integers(start, size + 1, (size - size // 2, 2))
+            rows = [(key, (1,)) for key in map(tuple, keys.tolist())]
+            pool.merge(*arrays(pool, rows))
+            twin.merge(rows)
+        check(pool, twin.rows)
+        pool.clear()
+        check_at_rest(pool, {})
+        most = max(most, size)
+        assert word(pool, layout.MASK) + 1 <= 16 * size + 16
+    assert pool.nbytes < 4_000 + 300 * most
+
+
 def test_growth_follows_keys_and_not_rows():
-    pool = Pool(1, "int")
+    pool = Pool(1, (INT,))
     pool.merge(np.zeros((100_000, 1), np.int64), np.ones(100_000, np.int64))
-    assert contents(pool) == {(0,): 100_000}
-    assert pool.nbytes < 50_000
+    assert contents(pool) == {(0,): (100_000,)}
+    assert pool.nbytes < 20_000
 
 
 @pytest.mark.parametrize(("start", "delta"), [(MOST, 1), (MOST, MOST), (NULL, -1), (NULL, NULL)])
-@pytest.mark.parametrize("how", ["merge", "set_all", "add"])
-def test_overflow_names_the_row_and_rolls_back(start, delta, how):
-    pool = Pool(2, "int", ((1,),))
-    rows: Rows = [((1, 1), start), ((2, 1), 5)]
-    pool.merge(*arrays(rows, 2, "int"))
+@pytest.mark.parametrize("how", ["merge", "set_all", "compiled"])
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_overflow_rolls_back(start, delta, how, lanes):
+    pool = Pool(2, (INT,) * lanes, ((1,),))
+    rest = (0,) * (lanes - 1)
+    rows: Rows = [((1, 1), (*rest, start)), ((2, 1), (*rest, 5))]
+    pool.merge(*arrays(pool, rows))
     pool.begin()
-    bad: Rows = [((3, 1), 1), ((2, 1), -5), ((1, 1), start if how == "set_all" else 0), ((1, 1), delta), ((4, 4), 1)]
-    if how == "add":
-        assert not kernels.add(pool.arrays, (1, 1), delta)
+    again = start if how == "set_all" else 0
+    bad: Rows = [
+        (key, (*rest, weight))
+        for key, weight in [((3, 1), 1), ((2, 1), -5), ((1, 1), again), ((1, 1), delta), ((4, 4), 1)]
+    ]
+    if how == "compiled":
+        emit_rows(pool, *arrays(pool, bad))
+        assert run(pool.address, layout.MERGE) == OVERFLOW
     else:
-        with pytest.raises(WeightOverflow, match="integer overflow in row 3") as caught:
-            getattr(pool, how)(*arrays(bad, 2, "int"))
-        assert caught.value.row == 3
+        with pytest.raises(WeightOverflow, match="integer overflow"):
+            getattr(pool, how)(*arrays(pool, bad))
     pool.rollback()
     check_at_rest(pool, dict(rows))
 
 
 def test_weights_at_the_ends_of_the_range():
-    pool = Pool(1, "int")
-    pool.merge(*arrays([((1,), MOST), ((2,), NULL)], 1, "int"))
-    pool.merge(*arrays([((1,), -MOST), ((2,), MOST), ((2,), 1)], 1, "int"))
+    pool = Pool(1, (INT,))
+    pool.merge(*arrays(pool, [((1,), (MOST,)), ((2,), (NULL,))]))
+    pool.merge(*arrays(pool, [((1,), (-MOST,)), ((2,), (MOST,)), ((2,), (1,))]))
     pool.begin()
     check_at_rest(pool, {})
 
 
 def test_infinities_and_nan_are_kept():
-    pool = Pool(1, "float")
-    pool.merge(*arrays([((1,), math.inf), ((1,), 1e308), ((2,), math.inf), ((2,), -math.inf)], 1, "float"))
-    assert pool.weights_of(np.array([[1]]))[0] == math.inf
-    assert math.isnan(pool.weights_of(np.array([[2]]))[0])
+    pool = Pool(1, (REAL,))
+    rows: Rows = [((1,), (math.inf,)), ((1,), (1e308,)), ((2,), (math.inf,)), ((2,), (-math.inf,))]
+    pool.merge(*arrays(pool, rows))
+    first, second = pool.weights_of(np.array([[1], [2]]))[:, 0].tolist()
+    assert double(first) == math.inf
+    assert math.isnan(double(second))
     pool.rollback()
     assert contents(pool) == {}
 
 
 @given(st.lists(st.tuples(CODES, CODES), max_size=8), st.lists(st.tuples(CODES, CODES), max_size=8))
 def test_lookup(present, wanted):
-    pool = Pool(2, "int")
-    pool.merge(*arrays([(key, 3) for key in set(present)], 2, "int"))
+    pool = Pool(2, (INT, INT))
+    pool.merge(*arrays(pool, [(key, (3, -4)) for key in set(present)]))
     found = pool.weights_of(np.array(wanted, np.int64).reshape(len(wanted), 2))
-    assert found.tolist() == [3 if key in present else 0 for key in wanted]
+    assert found.tolist() == [[3, -4] if key in present else [0, 0] for key in wanted]
 
 
-def mix_in_python(codes: tuple[int, ...]) -> int:
-    state = 0x2545F4914F6CDD1D
+def mix_in_python(codes: Key) -> int:
+    state = hashing.SEED
     for code in codes:
-        state = ((state ^ (code % 2**64)) * 0x9E3779B97F4A7C15) % 2**64
-        state = ((state ^ (state >> 29)) * 0xD6E8FEB86659FD93) % 2**64
+        state = ((state ^ (code % 2**64)) * hashing.FACTOR) % 2**64
         state ^= state >> 32
-    return state
+    return state * hashing.LAST % 2**64
+
+
+PARTS = Library("parts", kept=False)
+home = PARTS.export(hashing.home)
+tag_of_words = PARTS.export(hashing.tag_of_words)
+tag_of_columns = PARTS.export(hashing.tag_of_columns)
+place_of = PARTS.export(tables.place_of)
+erase_at = PARTS.export(tables.erase_at)
 
 
 @given(st.sampled_from([0, 1, 2, 5]).flatmap(lambda n: st.tuples(*[st.integers(-(2**63), 2**63 - 1)] * n)))
 def test_hash(key):
-    """The three ways to hash a key agree with plain Python."""
+    """Keys in rows and keys in columns of a record have one hash, that of plain Python. `check` looks up tuples."""
     state = mix_in_python(key)
     tag = (state >> 32 << 32) - (2**64 if state >= 2**63 else 0)
-    row = np.array([key], np.int64).reshape(1, len(key))
-    assert kernels.tag_of_key(key) == tag
-    assert kernels.tag_of_row(row, 0) == tag
-    assert kernels.tag_of_columns(row, 0, np.arange(len(key))) == tag
-    assert kernels.home(tag, 1024) == state >> 54
+    row, columns = np.array(key, np.int64), np.array([len(key), *range(len(key))])
+    assert tag_of_words(row.ctypes.data, len(key)) == tag
+    assert tag_of_columns(row.ctypes.data, columns.ctypes.data) == tag
+    assert home(tag, 1023) == state >> 54
 
 
-@pytest.mark.parametrize("step", [1, 7, 256, 2**20, 2**32, 2**44])
-@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("step", [1, 7, 100, 256, 2**20, 2**32, 2**44, 2**50])
+@pytest.mark.parametrize("columns", [1, 2, 3])
 def test_hash_spreads_regular_keys(step, columns):
-    """Keys at equal distances fill a table about as evenly as random ones: 63% of the homes for as many keys."""
-    rows = np.zeros((4096, columns), np.int64)
-    rows[:, -1] = np.arange(4096) * step
-    homes = {kernels.home(kernels.tag_of_row(rows, row), 4096) for row in range(4096)}
-    assert 0.60 < len(homes) / 4096 < 0.66
+    """Keys at equal distances fill a table at least as evenly as random ones: 63% of the homes for as many keys."""
+    for column in range(columns):
+        rows = np.zeros((4096, columns), np.int64)
+        rows[:, column] = np.arange(4096) * step
+        tags = [tag_of_words(rows[row].ctypes.data, columns) for row in range(4096)]
+        assert len({home(tag, 4095) for tag in tags}) / 4096 > 0.60
+        assert len(set(tags)) > 4090
+
+
+def test_hash_spreads_doubles():
+    codes = np.arange(4096, dtype=np.float64).view(np.int64).reshape(4096, 1)
+    tags = [tag_of_words(codes[row].ctypes.data, 1) for row in range(4096)]
+    assert len({home(tag, 4095) for tag in tags}) / 4096 > 0.60
 
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.booleans()), max_size=60))
@@ -316,77 +466,184 @@ def test_erasing_leaves_no_gaps(changes):
     for number, near_end in changes:
         slot = ((2**31 - 1 if near_end else number // 4) << 32) | (number + 1)
         if slot in held:
-            kernels.erase_at(slots, kernels.place_of(slots, slot))
+            erase_at(slots.ctypes.data, 15, place_of(slots.ctypes.data, 15, slot))
             held.remove(slot)
         elif len(held) < load_limit(16):
-            larger = np.zeros(16, np.int64)
-            kernels.copy_slots(np.append(slots, slot), larger)
+            more, larger = np.append(slots, slot), np.zeros(16, np.int64)
+            kernels.copy_slots(more.ctypes.data, len(more), larger.ctypes.data, 15)
             slots = larger
             held.add(slot)
         assert set(slots[slots != 0].tolist()) == held
         for each in held:
-            at = kernels.home(each & -(2**32), 16)
+            at = home(each & -(2**32), 15)
             while slots[at] != each:
                 assert slots[at] != 0
                 at = (at + 1) % 16
 
 
 def test_bytes_are_counted_exactly():
-    pool = Pool(3, "float", ((0,), (1, 2)))
-    pool.merge(np.arange(3000).reshape(1000, 3), np.ones(1000))
-    everything = [*pool.arrays, *pool.slice_arrays((0,)), *pool.slice_arrays((1, 2))]
+    pool = Pool(3, (REAL, INT), ((0,), (1, 2)))
+    keys = np.arange(3000).reshape(1000, 3)
+    pool.merge(keys, np.ones((1000, 2), np.int64))
+    emit_rows(pool, keys, np.ones((1000, 2), np.int64))
+    a = pool.arrays
+    everything = [a.block, a.keys, a.weights, a.live, a.free, a.slots, a.journal, a.out]
+    for number in range(2):
+        index = pool.slice_index(number)
+        everything += [index.heads, index.nexts, index.prevs, np.zeros(2 + number, np.int64)]
+    assert len(a.out) >= 1000
     assert pool.nbytes == sum(array.size * array.itemsize for array in everything)
 
 
 def test_mapped_pools_leave_no_old_files(tmp_path):
-    pool = Pool(2, "int", ((0,),), memory=Mapped(tmp_path))
+    pool = Pool(2, (INT,), ((0,),), memory=Mapped(tmp_path))
     pool.merge(np.arange(4000).reshape(2000, 2), np.ones(2000, np.int64))
+    emit_rows(pool, np.arange(4000).reshape(2000, 2), np.ones((2000, 1), np.int64))
+    assert run(pool.address, layout.PUT) == 0
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) == pool.nbytes
 
 
-def test_a_long_journal_is_given_back():
-    n = 2 * LONG_JOURNAL
-    pool = Pool(1, "int")
-    pool.merge(np.arange(n).reshape(n, 1), np.ones(n, np.int64))
+def test_long_journals_and_outputs_are_given_back():
+    n = 2 * LONG
+    pool = Pool(1, (INT,))
+    keys, weights = np.arange(n).reshape(n, 1), np.ones((n, 1), np.int64)
+    emit_rows(pool, keys, weights)
+    assert run(pool.address, layout.MERGE) == 0
     pool.begin()
-    long = len(pool.arrays.journal_records)
+    long = len(pool.arrays.journal), len(pool.arrays.out)
+    assert min(long) >= n
     pool.begin()
-    assert len(pool.arrays.journal_records) < long
-    pool.merge(np.arange(n).reshape(n, 1), np.ones(n, np.int64))
+    assert len(pool.arrays.journal) < LONG
+    assert len(pool.arrays.out) < LONG
+    pool.merge(keys, weights)
     assert len(pool.changes()[0]) == n
 
 
+class Refusing(Anonymous):
+    """Memory that runs out."""
+
+    def __init__(self) -> None:
+        self.left = 10**9
+
+    def array(self, shape, dtype):
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size > self.left:
+            raise MemoryError(f"{size} bytes")
+        return super().array(shape, dtype)
+
+
+@pytest.mark.parametrize("limit", range(100, 40_000, 1700))
+def test_no_memory_rolls_back(limit):
+    """Whatever array cannot grow, the pool says so, and is as it was."""
+    memory = Refusing()
+    pool = Pool(2, (INT, INT), ((1,), (0, 1)), memory=memory)
+    rows: Rows = [((i, i % 3), (1, i)) for i in range(20)]
+    pool.merge(*arrays(pool, rows))
+    pool.begin()
+    memory.left = limit
+    keys, weights = arrays(pool, [((i, -i), (i, 1)) for i in range(3000)])
+    with pytest.raises(MemoryError):
+        pool.merge(keys, weights)
+    assert pool.failure is None
+    pool.rollback()
+    check_at_rest(pool, dict(rows))
+    with pytest.raises(MemoryError):
+        pool.set_all(keys, weights)
+    pool.rollback()
+    check_at_rest(pool, dict(rows))
+    memory.left = 10**9
+    pool.set_all(keys, weights)
+    assert len(pool) == 3000
+
+
+def test_a_pool_that_is_gone_cannot_grow():
+    """Compiled code that outlives a pool is told so, and pools do not live for the sake of growing."""
+    pool = Pool(1, (INT,))
+    number, grow, alive = word(pool, layout.POOL), word(pool, layout.GROW), weakref.ref(pool)
+    del pool
+    gc.collect()
+    assert alive() is None
+    assert numba.njit(lambda f, a, b: call(f, a, b))(grow, number, layout.GROW_OUT) == FULL
+
+
+def test_growing_from_other_threads():
+    """Merges let other threads run, and call back for room."""
+    pools = [Pool(1, (INT,), ((0,),)) for _ in range(4)]
+
+    def work(pool: Pool) -> None:
+        for start in range(0, 20_000, 1000):
+            keys = np.arange(start, start + 1000).reshape(1000, 1)
+            emit_rows(pool, keys, np.ones((1000, 1), np.int64))
+            assert run(pool.address, layout.MERGE) == 0
+
+    threads = [threading.Thread(target=work, args=(pool,)) for pool in pools]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(pool) for pool in pools] == [20_000] * 4
+
+
 def test_reserved_room_is_enough():
-    """Compiled code may merge as many rows as were reserved, whatever their keys."""
-    pool = Pool(1, "int", ((0,),))
+    """After `reserve`, as many rows go in without another array, whatever their keys."""
+    pool = Pool(1, (INT,), ((0,),))
     for n in (1, 10, 300, 5000):
         pool.begin()
         pool.reserve(n)
-        a, index = pool.arrays, pool.slice_arrays((0,))
+        before = pool.nbytes, pool.arrays.keys
         start = len(pool)
-        keys = np.arange(start, start + n).reshape(n, 1)
-        assert kernels.room(a) >= n
-        assert kernels.merge(a, keys, np.ones(n, np.int64), 0) == n
-        assert kernels.link_new(a, index)
-        assert pool.arrays is a
+        pool.merge(np.arange(start, start + n).reshape(n, 1), np.ones(n, np.int64))
+        assert pool.nbytes == before[0]
+        assert pool.arrays.keys is before[1]
         assert len(pool) == start + n
 
 
+def test_slices_can_be_added_up_to_a_number():
+    pool = Pool(3, (INT,), ((0,),))
+    pool.merge(np.arange(300).reshape(100, 3) % 7, np.ones(100, np.int64))
+    for number in range(SPARE_SLICES):
+        assert pool.add_slice((number % 3, 2)) == number + 1
+    check(pool, contents(pool))
+    with pytest.raises(InternalError, match="slices"):
+        pool.add_slice((1,))
+    check(pool, contents(pool))
+
+
 def test_rows_of_the_wrong_shape_are_refused():
-    pool = Pool(2, "int")
+    pool = Pool(2, (INT,))
     for keys, weights in [
         (np.zeros((1, 1), np.int64), np.ones(1, np.int64)),
         (np.zeros((2, 2), np.int64), np.ones(1, np.int64)),
         (np.zeros((1, 2), np.int64), np.ones(1)),
+        (np.zeros((1, 2), np.int64), np.ones((1, 2), np.int64)),
         (np.zeros((1, 2)), np.ones(1, np.int64)),
     ]:
         with pytest.raises(InternalError):
             pool.merge(keys, weights)
+    with pytest.raises(InternalError):
+        pool.weights_of(np.zeros((1, 1), np.int64))
+    with pytest.raises(InternalError):
+        Pool(2, ())
 
 
 def test_any_layout_is_taken():
     keys = np.asfortranarray(np.arange(6).reshape(3, 2))
     keys.flags.writeable = False
-    pool = Pool(2, "int", memory=Anonymous())
+    pool = Pool(2, (INT,), memory=Anonymous())
     pool.merge(keys, np.arange(6)[::2] + 1)
-    assert contents(pool) == {(0, 1): 1, (2, 3): 3, (4, 5): 5}
+    assert contents(pool) == {(0, 1): (1,), (2, 3): (3,), (4, 5): (5,)}
+    assert pool.weights_of(keys[::2]).tolist() == [[1], [5]]
+
+
+def test_c_functions_are_called_by_address():
+    pool = Pool(1, (INT,))
+    named = {
+        layout.MERGE: kernels.merge,
+        layout.PUT: kernels.put,
+        layout.BEGIN: kernels.begin,
+        layout.ROLLBACK: kernels.rollback,
+        layout.CLEAR: kernels.clear,
+    }
+    for place, function in named.items():
+        assert word(pool, place) == function.address
+        assert function(pool.address, 0) == 0

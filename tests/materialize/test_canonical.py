@@ -17,6 +17,8 @@ EQUAL = [
     ("Sum[](R(a) * (n := Sum[](S(b) * (b := a))) * n)", "Sum[](R(a: p) * m * (m := Sum[](S(b: q) * (q := p))))"),
     ("R(a) + S(a)", "S(a: x) + R(a: x)"),
     ("Sum[a, b](R(a, b, c))", "Sum[b, a](R(a, b, c))"),
+    ("TopK[b desc, a; 3](R(a, b) * S(b, c: a))", "TopK[y desc, x; 3](S(b: y, c: x) * R(a: x, b: y))"),
+    ("R(a) * TopK[b; 1](S(b) * {b < a})", "TopK[x; 1]({x < y} * S(b: x)) * R(a: y)"),
 ]
 
 DIFFERENT = [
@@ -31,6 +33,12 @@ DIFFERENT = [
     ("R(a) * S(a)", "R(a) * S(b)"),
     ("Sum[a](R(a, b) * a)", "Sum[a](R(a, b) * b)"),
     ("(m := min a of R(a))", "(m := max a of R(a))"),
+    ("TopK[a, b; 3](R(a, b))", "TopK[b, a; 3](R(a, b))"),
+    ("TopK[a, b; 3](R(a, b) * S(a, b))", "TopK[b, a; 3](R(a, b) * S(a, b))"),
+    ("TopK[a; 3](R(a))", "TopK[a desc; 3](R(a))"),
+    ("TopK[a; 3](R(a))", "TopK[a nulls last; 3](R(a))"),
+    ("TopK[a; 3](R(a))", "TopK[a; 3, 1](R(a))"),
+    ("TopK[a; 3](R(a))", "TopK[a; 4](R(a))"),
 ]
 
 

@@ -91,6 +91,51 @@ def test_counting_stops_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert count_stores(parse(star)) == "more than 500"
 
 
+LIMITED = """
+CREATE TABLE c (k INT, n INT);
+CREATE TABLE o (k INT, d INT, x INT);
+"""
+WITHIN = 'which rows of "o" are within a LIMIT depends on all of them'
+
+
+@pytest.mark.parametrize("maintain", ["auto", "recursive", "first_order"])
+def test_the_first_of_all_rows_are_picked_anew(maintain: str) -> None:
+    """A limit that is not correlated has no keys: those who join with it follow their own changes as ever."""
+    mill = viewmill.connect()
+    mill.sql(LIMITED)
+    query = "SELECT n, x FROM c JOIN (SELECT k, x FROM o ORDER BY d DESC LIMIT 3) z ON c.k = z.k"
+    found = create(mill, query, maintain)
+    assert found["o"] == ("reevaluate", WITHIN)
+    assert found["c"][0] != "reevaluate"
+    with pytest.raises(UnsupportedError, match=f'a change of "o" would re-evaluate it, because {WITHIN}') as refusal:
+        create(mill, query, "incremental", "w")
+    assert '"c"' not in refusal.value.message
+
+
+def test_the_first_rows_for_each_row_are_incremental() -> None:
+    mill = viewmill.connect()
+    mill.sql(LIMITED)
+    query = "SELECT n, (SELECT x FROM o WHERE o.k = c.k ORDER BY d DESC LIMIT 1) AS x FROM c"
+    assert "reevaluate" not in {how for how, _ in create(mill, query, "incremental").values()}
+
+
+def test_how_many_rows_are_within_a_limit_is_incremental() -> None:
+    """For the number no rows are picked: it follows from the count."""
+    mill = viewmill.connect()
+    mill.sql(LIMITED)
+    query = "SELECT count(*) AS n FROM (SELECT x FROM o ORDER BY d LIMIT 3) z"
+    assert "reevaluate" not in {how for how, _ in create(mill, query, "incremental").values()}
+
+
+def test_the_estimate_of_the_first_rows() -> None:
+    """To pick them is to visit all."""
+    infos = {"R": RelationInfo("R", (ColumnInfo("A", INT),)), "S": RelationInfo("S", (ColumnInfo("B", INT),))}
+    spec = ViewSpec("Q", parse("R(A) * TopK[B; 3](S(B))"), ("A", "B"), "first_order")
+    program = add_view(EMPTY, spec, Catalog(infos), {})
+    work = estimate(program, Catalog(infos), {"R": 10, "S": 10_000}).work
+    assert work["S"] > 10_000
+
+
 SIZED = """
 CREATE TABLE big (id INT, kind INT, amount INT);
 CREATE TABLE kinds (kind INT, name INT);

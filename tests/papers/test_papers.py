@@ -1,4 +1,4 @@
-"""The examples of the papers as programs to read, `tests/fixtures/papers`: each is compiled, compared and run.
+"""The examples of the papers, and one of ours, as programs to read, `tests/fixtures/papers`: each is compiled and run.
 
 A file holds the example in our words, the relations, the query and the way of maintenance, a rule, and the program.
 Notes and line breaks in the program are the file's own.
@@ -144,6 +144,26 @@ def test_deltas_touch_only_the_affected_keys() -> None:
     engine.apply({"R": {(3, 4): -1, (5, 4): -1, (5, 9): 1, (7, 1): 1, (2000, 8): 1}})
     assert looked_up == {(3,), (5,), (2000,)}
     assert engine.contents("Q") == {(): 1000}
+
+
+def test_the_first_row_is_picked_for_affected_keys_only() -> None:
+    """Of a thousand customers the batch concerns two, whose orders alone are looked at."""
+    engine = Interpreter()
+    orders = {(k, day, 10 * k + day): 1 for k in range(1000) for day in (1, 2)}
+    engine.install(example("top_1").compiled(), {"C": {(k, -k): 1 for k in range(1000)}, "O": orders})
+    looked_up: set[tuple[object, ...]] = set()
+    table = engine._tables["M_O"]
+    find = table.find
+
+    def watched(columns: tuple[int, ...], values: tuple[object, ...]) -> list[tuple[tuple[object, ...], int]]:
+        looked_up.add(values)
+        return find(columns, values)
+
+    table.find = watched  # type: ignore[method-assign]
+    # The newest order of 3 goes and the one before moves up; 5 gains a newer one; 6 an older one.
+    changed = engine.apply({"O": {(3, 2, 32): -1, (5, 9, 59): 1, (6, 0, 60): 1}}, frozenset({"Q"}))
+    assert looked_up == {(3,), (5,), (6,)}
+    assert changed["Q"] == {(-3, 32): -1, (-3, 31): 1, (-5, 52): -1, (-5, 59): 1}
 
 
 def test_incremental_is_a_promise() -> None:

@@ -25,7 +25,11 @@ SQL = [
     ("CREATE MATERIALIZED VIEW x AS SELECT nope FROM t", BindError, "nope"),
     ("CREATE MATERIALIZED VIEW x AS SELECT a FROM nope", BindError, "nope"),
     ("CREATE MATERIALIZED VIEW x (p, q) AS SELECT a FROM t", BindError, "2 names are given to 1 columns"),
-    ("CREATE MATERIALIZED VIEW x AS SELECT a FROM few", UnsupportedError, 'over view "few", which has a LIMIT'),
+    (
+        "CREATE MATERIALIZED VIEW x WITH (maintain = 'incremental') AS SELECT a FROM few",
+        UnsupportedError,
+        'a change of "few" would re-evaluate it, because which rows of "few" are within a LIMIT depends on all of them',
+    ),
     ("CREATE MATERIALIZED VIEW x WITH (maintain = 'recursiv') AS SELECT a FROM t", BindError, "'recursiv' is unknown"),
     ("CREATE MATERIALIZED VIEW x WITH (maintian = 'auto') AS SELECT a FROM t", BindError, 'unknown option "maintian"'),
     ("CREATE MATERIALIZED VIEW x WITH (refresh = 'on read') AS SELECT a FROM t", UnsupportedError, "not there yet"),

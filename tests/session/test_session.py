@@ -114,6 +114,82 @@ def test_limit_and_hidden_order(mill):
     assert list(mill.view("best")) == [(11,), (12,)]
 
 
+STRATEGIES = ("recursive", "first_order", "reevaluate", "auto")
+
+
+@pytest.mark.parametrize("maintain", STRATEGIES)
+def test_views_over_a_limited_view_see_what_its_readers_see(mill, maintain):
+    """Two dearest orders, sorted by what they do not show; then a view over that view with a limit of its own."""
+    for name, query in {
+        "best": "SELECT id FROM orders ORDER BY price DESC, id LIMIT 2",
+        "known": "SELECT best.id, region FROM best JOIN orders o ON best.id = o.id JOIN customers c ON c.id = customer",
+        "most": "SELECT id FROM best ORDER BY id DESC LIMIT 1 OFFSET 1",
+        "number": "SELECT count(*) AS n, sum(id) AS total FROM best",
+        "top": "SELECT id FROM most UNION ALL SELECT id FROM best",
+    }.items():
+        mill.sql(f"CREATE MATERIALIZED VIEW {name} WITH (maintain = '{maintain}') AS {query}")
+    fill(mill)
+
+    def seen():
+        assert all(mill.verify(name) for name in mill.views)
+        rows = {name: sorted(mill.view(name)) for name in ("best", "known", "most", "number", "top")}
+        assert sorted(mill.sql("SELECT id FROM best")) == rows["best"]
+        assert sorted(mill.sql("SELECT id FROM best ORDER BY id LIMIT 1")) == rows["best"][:1]
+        assert rows["top"] == sorted(rows["most"] + rows["best"])
+        assert rows["most"] == rows["best"][:-1]
+        return rows["best"], rows["known"], rows["number"]
+
+    assert seen() == ([(10,), (11,)], [(10, "north"), (11, "south")], [(2, 21)])
+    mill.delete("orders", [{"id": 10}])  # the next one moves up
+    assert seen() == ([(11,), (12,)], [(11, "south"), (12, "south")], [(2, 23)])
+    mill.update("orders", [(12, 1, "1000")])  # the same orders, the other way round
+    assert seen() == ([(11,), (12,)], [(11, "south"), (12, "north")], [(2, 23)])
+    mill.insert("orders", [(1, 1, "80.50"), (2, 1, "0.50")])  # a tie, which the smaller number wins
+    assert seen() == ([(1,), (12,)], [(1, "north"), (12, "north")], [(2, 13)])
+    mill.delete("orders", [{"id": number} for number in (1, 11, 12)])
+    assert seen() == ([(2,)], [(2, "north")], [(1, 2)])
+
+
+def test_what_a_view_over_a_limited_view_costs(mill):
+    """Only the change of the limited view is a re-evaluation, however that view itself is maintained."""
+    mill.sql("""
+        CREATE MATERIALIZED VIEW best WITH (maintain = 'reevaluate') AS SELECT id FROM orders ORDER BY price LIMIT 2;
+        CREATE MATERIALIZED VIEW whole WITH (maintain = 'reevaluate') AS SELECT id, price FROM orders;
+        CREATE MATERIALIZED VIEW known AS SELECT c.region FROM best JOIN customers c ON c.id = best.id;
+        CREATE MATERIALIZED VIEW total WITH (maintain = 'incremental') AS SELECT sum(price) AS total FROM whole
+    """)
+    how = {m.relation: m.how for m in mill.status().view("known").maintenance}
+    assert how["best"] == "reevaluate" and how["customers"] != "reevaluate"
+    assert {m.how for m in mill.status().view("total").maintenance} != {"reevaluate"}
+
+
+def test_subscribers_over_a_limited_view_see_the_change_within_it(mill):
+    seen = []
+    mill.sql("CREATE MATERIALIZED VIEW best AS SELECT id FROM orders ORDER BY price DESC LIMIT 2")
+    mill.sql("CREATE MATERIALIZED VIEW over AS SELECT id + 1 AS next FROM best")
+    fill(mill)
+    mill.view("over").subscribe(seen.append)
+    mill.insert("orders", [(13, 1, "1.00")])
+    mill.delete("orders", [{"id": 10}])
+    assert seen == [Changes(3, added=((13,),), removed=((11,),))]
+
+
+def test_a_view_over_nothing_of_a_view(mill):
+    mill.sql("CREATE MATERIALIZED VIEW none AS SELECT id FROM orders ORDER BY price LIMIT 0")
+    mill.sql("CREATE MATERIALIZED VIEW over AS SELECT id FROM none")
+    fill(mill)
+    assert list(mill.view("over")) == [] == list(mill.sql("SELECT id FROM none"))
+
+
+def test_inserting_the_first_rows_of_a_query(mill):
+    fill(mill)
+    mill.sql("CREATE MATERIALIZED VIEW best AS SELECT id FROM orders ORDER BY price DESC LIMIT 1")
+    mill.sql("INSERT INTO orders SELECT id + 100, customer, price FROM orders ORDER BY price LIMIT 1")
+    mill.sql("INSERT INTO customers SELECT id, 'best' FROM best")
+    assert sorted(mill.sql("SELECT id FROM orders")) == [(10,), (11,), (12,), (112,)]
+    assert sorted(mill.sql("SELECT id FROM customers")) == [(1,), (2,), (10,)]
+
+
 def test_duplicates_are_repeated():
     mill = viewmill.connect()
     mill.sql("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")

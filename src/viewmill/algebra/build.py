@@ -11,7 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from viewmill.algebra.nodes import ONE, ZERO, AggSum, Exists, Expr, Lift, Product, Relation, Sum, Test, Value
+from viewmill.algebra.nodes import (
+    ONE,
+    ZERO,
+    AggSum,
+    Exists,
+    Expr,
+    Lift,
+    Product,
+    Relation,
+    SortBy,
+    Sum,
+    Test,
+    TopK,
+    Value,
+)
 from viewmill.algebra.scalars import TRUE, Call, Const, Scalar, Var
 
 
@@ -56,6 +70,10 @@ def agg_sum(group: Iterable[str], body: Expr) -> Expr:
 
 def exists(body: Expr) -> Expr:
     return body if body == ZERO or isinstance(body, Exists) else Exists(body)
+
+
+def top_k(order: Iterable[SortBy], limit: int | None, offset: int, body: Expr) -> Expr:
+    return ZERO if body == ZERO or limit == 0 else TopK(tuple(order), limit, offset, body)
 
 
 def assign(var: str, scalar: Scalar) -> Expr:

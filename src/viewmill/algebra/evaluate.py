@@ -9,10 +9,10 @@ no part in a product, a factor of weight 0 ends the matter: what stands behind i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias, assert_never
+from functools import cached_property, cmp_to_key
+from typing import Any, TypeAlias, assert_never
 
 from viewmill.algebra.functions import NAN, Number, add, evaluate_scalar, greatest, least, mul
 from viewmill.algebra.functions.logic import is_nan
@@ -26,11 +26,13 @@ from viewmill.algebra.nodes import (
     Lift,
     Product,
     Relation,
+    SortBy,
     Sum,
     Test,
+    TopK,
     Value,
 )
-from viewmill.algebra.scalars import Var
+from viewmill.algebra.scalars import Call, Const, Var
 from viewmill.algebra.schema import inputs, schema
 from viewmill.algebra.text import show
 from viewmill.errors import InternalError
@@ -128,6 +130,8 @@ class _Reference:
                 return {(self.extreme(expr, env),): 1}
             case Exists(body):
                 return dict.fromkeys(self.rows(body, env), 1)
+            case TopK():
+                return self.top(expr, env)
             case Product(factors):
                 return self.product(expr, factors, env)
             case Sum(terms):
@@ -169,6 +173,21 @@ class _Reference:
         envs = ({**env, **dict(zip(names, row, strict=True))} for row in self.rows(expr.body, env))
         found = [evaluate_scalar(Var(expr.of), inner) for inner in envs]
         return least(*found) if expr.kind == "min" else greatest(*found)
+
+    def top(self, expr: TopK, env: Env) -> Rows:
+        names = schema(expr.body)
+        if sorted(key.var for key in expr.order) != sorted(names):
+            raise InternalError(f"the order of {show(expr)} does not name all of {', '.join(sorted(names))} once")
+        rows = {row: weight for row, weight in self.rows(expr.body, env).items() if weight > 0}
+        found: Rows = {}
+        place: Number = 0  # of the last copy so far
+        for row in sorted(rows, key=_by(names, expr.order)):
+            start, place = place, add(place, rows[row])
+            first = max(start, expr.offset)
+            last = place if expr.limit is None else min(place, expr.offset + expr.limit)
+            if first < last:
+                found[row] = add(last, mul(-1, first))
+        return found
 
     def product(self, expr: Product, factors: tuple[Expr, ...], env: Env) -> Rows:
         """Join factor after factor, each time the first whose inputs have values.
@@ -213,6 +232,24 @@ def _read(expr: Relation | DeltaRelation, contents: Contents) -> Rows:
                 yield tuple(found.values()), weight
 
     return collect(matching())
+
+
+def _by(names: tuple[str, ...], order: tuple[SortBy, ...]) -> Callable[[Row], Any]:
+    """To sort rows over `names` by."""
+
+    def compare(a: Row, b: Row) -> int:
+        """-1 where a comes before b, 1 where it comes after."""
+        for key in order:
+            left, right = a[names.index(key.var)], b[names.index(key.var)]
+            if _same(left, right):
+                continue
+            if left is None or right is None:
+                return -1 if (left is None) == key.nulls_first else 1
+            is_less = evaluate_scalar(Call("<", (Const(left), Const(right))), {})
+            return -1 if is_less != key.descending else 1
+        return 0
+
+    return cmp_to_key(compare)
 
 
 def _number(weight: object, expr: Expr) -> Number:

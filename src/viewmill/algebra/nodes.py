@@ -1,4 +1,4 @@
-"""The calculus, on one page (Hot Dog section 3.1 and appendix A, extended with NULL and MIN/MAX).
+"""The calculus, on one page (Hot Dog section 3.1 and appendix A, extended with NULL, MIN/MAX and LIMIT).
 
 An expression denotes, for each binding of its *inputs*, a finite map from rows to weights. A row
 gives a value to every variable of the *schema*; what is not in the map has weight 0.
@@ -12,6 +12,7 @@ gives a value to every variable of the *schema*; what is not in the map has weig
 | Lift          | `(x := E)`           | x                 | 1 for x = the value of E, E having no schema      |
 | Extreme       | `(x := min y of E)`  | x                 | 1 for x = the least y in E, NULL if there is none |
 | Exists        | `Exists(E)`          | that of E         | 1 where E is not 0                                |
+| TopK          | `TopK[a desc; 3](E)` | that of E         | how many of its copies are among the first 3      |
 | Product       | `E * F`              | union             | product (natural join)                            |
 | Sum           | `E + F`              | what all produce  | sum (bag union)                                   |
 | AggSum        | `Sum[a, b](E)`       | a, b              | sum over all else (group by)                      |
@@ -29,11 +30,13 @@ Rules that hold everywhere:
   Deltas have such sums, where one term knows the affected keys of a correlated query and another does not.
 - `Lift` and `Extreme` are total: exactly one x for every binding of the inputs. A grouped aggregate is
   `Exists(Sum[g](E)) * (x := Sum[](E' * (g' := g)))`: which groups exist is decided by their count, never by their sum.
+- `TopK` picks from all rows that E has for one binding of the inputs: these are the partition key, so a correlated
+  query has one top-k for each outer row. What joins with its schema is asked afterwards, and must not reach inside.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from viewmill.algebra.node import Node, node
 from viewmill.algebra.scalars import Const, Scalar
@@ -99,6 +102,29 @@ class Exists(Node):
     body: Expr
 
 
+class SortBy(NamedTuple):
+    """`a desc nulls first`: one key of an order. NULLs come first if ascending and last if descending, or as said."""
+
+    var: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@node
+class TopK(Node):
+    """`TopK[a desc, b; 3, 1](E)`: of the rows of E in order, each as often as it weighs, 3 after the first 1.
+
+    A row weighs as much as it has copies at places p with offset < p <= offset + limit. `all` is no limit. A row of
+    negative weight is not there. NaN is greater than every other number. `order` names every variable of the schema
+    once, so that no two rows tie and no name that a rewrite gives can decide between them.
+    """
+
+    order: tuple[SortBy, ...]
+    limit: int | None
+    offset: int
+    body: Expr
+
+
 @node
 class Product(Node):
     """`E * F`: natural join. Weights multiply."""
@@ -128,7 +154,9 @@ class After(Node):
     body: Expr
 
 
-Expr: TypeAlias = Relation | DeltaRelation | Value | Test | Lift | Extreme | Exists | Product | Sum | AggSum | After
+Expr: TypeAlias = (
+    Relation | DeltaRelation | Value | Test | Lift | Extreme | Exists | TopK | Product | Sum | AggSum | After
+)
 
 ZERO = Value(Const(0))
 ONE = Value(Const(1))

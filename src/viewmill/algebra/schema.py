@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from viewmill.algebra import scalars
-from viewmill.algebra.build import agg_sum, exists, product, sum_
+from viewmill.algebra.build import agg_sum, exists, product, sum_, top_k
 from viewmill.algebra.nodes import (
     ZERO,
     After,
@@ -24,6 +24,7 @@ from viewmill.algebra.nodes import (
     Relation,
     Sum,
     Test,
+    TopK,
     Value,
 )
 from viewmill.algebra.scalars import NULL, Call, Const, Var
@@ -39,7 +40,7 @@ def schema(expr: Expr) -> tuple[str, ...]:
             return ()
         case Lift(var, _) | Extreme(var, _, _, _):
             return (var,)
-        case Exists(body) | After(body):
+        case Exists(body) | After(body) | TopK(_, _, _, body):
             return schema(body)
         case Product(factors):
             return tuple(dict.fromkeys(name for factor in factors for name in schema(factor)))
@@ -60,7 +61,7 @@ def inputs(expr: Expr) -> frozenset[str]:
             return frozenset()
         case Value(scalar) | Test(scalar):
             return scalars.variables(scalar)
-        case Lift(_, body) | Exists(body) | After(body) | AggSum(_, body):
+        case Lift(_, body) | Exists(body) | After(body) | AggSum(_, body) | TopK(_, _, _, body):
             return inputs(body)
         case Extreme(_, _, of, body):
             return inputs(body) | ({of} - set(schema(body)))
@@ -78,7 +79,9 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case Relation() | DeltaRelation() | Value() | Test() | Lift(_, Value()):
             return ()
-        case Lift(_, body) | Extreme(_, _, _, body) | Exists(body) | After(body) | AggSum(_, body):
+        case Lift(_, body) | Exists(body) | After(body) | AggSum(_, body):
+            return (body,)
+        case Extreme(_, _, _, body) | TopK(_, _, _, body):
             return (body,)
         case Product(parts) | Sum(parts):
             return parts
@@ -105,6 +108,8 @@ def with_children(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
             return Lift(var, Value(NULL)) if parts[0] == ZERO else Extreme(var, kind, of, parts[0])
         case Exists():
             return exists(parts[0])
+        case TopK(order, limit, offset, _):
+            return top_k(order, limit, offset, parts[0])
         case After():
             return After(parts[0])
         case AggSum(group, _):
@@ -167,7 +172,7 @@ def variables(expr: Expr) -> frozenset[str]:
             return variables(body) | {var}
         case Extreme(var, _, of, body):
             return variables(body) | {var, of}
-        case Exists() | After() | Product() | Sum() | AggSum():
+        case Exists() | After() | Product() | Sum() | AggSum() | TopK():
             return frozenset().union(*map(variables, children(expr)))
         case _:
             assert_never(expr)
@@ -203,6 +208,8 @@ def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
                 return Extreme(new(var), kind, new(of), body)
             case AggSum(group, body):
                 return AggSum(tuple(map(new, group)), body)
+            case TopK():
+                return _reordered(node, names, node.body)
             case Exists() | After() | Product() | Sum():
                 return node
             case _:
@@ -231,12 +238,30 @@ def rename_free(expr: Expr, names: Mapping[str, str]) -> Expr:
             return Extreme(outer, kind, value.scalar.name, product(*parts))
         case Lift(var, body):
             return Lift(names.get(var, var), rename_free(body, names))
+        case TopK():
+            return _reordered(expr, names, rename_free(expr.body, names))
         case Exists() | After() | Product() | Sum():
             return with_children(expr, tuple(rename_free(part, names) for part in children(expr)))
         case Relation() | DeltaRelation() | Value() | Test():
             return rename(expr, names)
         case _:
             assert_never(expr)
+
+
+def _reordered(top: TopK, names: Mapping[str, str], body: Expr) -> Expr:
+    """The same places in the order, under other names."""
+    order = (key._replace(var=names.get(key.var, key.var)) for key in top.order)
+    return top_k(order, top.limit, top.offset, body)
+
+
+def captures(expr: Expr, old: str, new: str) -> bool:
+    """Whether calling `old` by the name `new` could change what some TopK in `expr` picks from.
+
+    For all other nodes a variable from outside and a produced one may become the same, since that is a join. TopK
+    would join before it picks.
+    """
+    tops = [node for node in walk(expr) if isinstance(node, TopK)]
+    return any({old, new} <= inputs(top).union(schema(top)) and {old, new} & set(schema(top)) for top in tops)
 
 
 def _guard_locals(body: Expr, local: set[str], names: Mapping[str, str]) -> tuple[Expr, dict[str, str]]:

@@ -28,6 +28,7 @@ from viewmill.algebra.nodes import (
     Relation,
     Sum,
     Test,
+    TopK,
     Value,
 )
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
@@ -96,7 +97,7 @@ def _collect(expr: Expr, field_type: FieldType, source_weight: SourceWeight, kno
         case Sum(terms):
             for term in terms:
                 _collect(term, field_type, source_weight, known)
-        case Exists(body) | AggSum(_, body) | After(body):
+        case Exists(body) | AggSum(_, body) | After(body) | TopK(_, _, _, body):
             _collect(body, field_type, source_weight, known)
         case Value() | Test():
             pass
@@ -116,7 +117,7 @@ def _weight(expr: Expr, source_weight: SourceWeight, known: Types) -> Type:
             return reduce(times, (_weight(factor, source_weight, known) for factor in factors))
         case Sum(terms):
             return common_type(_weight(term, source_weight, known) for term in terms)
-        case AggSum(_, body) | After(body):
+        case AggSum(_, body) | After(body) | TopK(_, _, _, body):
             return _weight(body, source_weight, known)
         case _:
             assert_never(expr)

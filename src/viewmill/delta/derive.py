@@ -2,7 +2,7 @@
 
     delta(R(a, b) * S(b, c), {R})  ==  d_R(a, b) * S(b, c)
 
-The linear nodes have the usual rules. The others (`Lift`, `Extreme`, `Exists`) have one rule between them,
+The linear nodes have the usual rules. The others (`Lift`, `Extreme`, `Exists`, `TopK`) have one rule between them,
 domain extraction generalised: for the keys that the batch can affect, the new value less the old one,
 
     delta(N)  ==  Domain * (After(N) - N)
@@ -32,13 +32,14 @@ from viewmill.algebra.nodes import (
     Relation,
     Sum,
     Test,
+    TopK,
     Value,
 )
 from viewmill.algebra.schema import inputs, relations, schema
 from viewmill.delta.domains import domain, union
 from viewmill.errors import InternalError
 
-NonLinear: TypeAlias = Lift | Extreme | Exists
+NonLinear: TypeAlias = Lift | Extreme | Exists | TopK
 
 
 def delta(expr: Expr, changed: frozenset[str]) -> Expr:
@@ -60,7 +61,7 @@ def delta(expr: Expr, changed: frozenset[str]) -> Expr:
             return agg_sum((*group, *(name for name in schema(change) if name in inputs(body))), change)
         case Product(parts):
             return _product(parts, changed)
-        case Lift() | Extreme() | Exists():
+        case Lift() | Extreme() | Exists() | TopK():
             return _change((expr,), changed)
         case After():
             raise InternalError("a delta has no delta of its own; stores are defined without pending batches")
@@ -125,6 +126,7 @@ def _times(change: Expr, *others: Expr) -> Expr:
 
 
 def _affected(factor: NonLinear, changed: frozenset[str]) -> Expr | None:
+    """The keys for which a factor can change: its inputs, and for Exists, which looks at each row alone, the rows."""
     visible = inputs(factor) | (set(schema(factor)) if isinstance(factor, Exists) else set())
     return domain(delta(factor.body, changed), frozenset(visible))
 
@@ -138,6 +140,8 @@ def after(factor: Expr) -> Expr:
             return Extreme(var, kind, of, After(body))
         case Exists(body):
             return Exists(After(body))
+        case TopK(order, limit, offset, body):
+            return TopK(order, limit, offset, After(body))
         case _:
             return After(factor)
 

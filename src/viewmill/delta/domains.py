@@ -32,6 +32,7 @@ from viewmill.algebra.nodes import (
     Relation,
     Sum,
     Test,
+    TopK,
     Value,
 )
 from viewmill.algebra.scalars import Call, Scalar, Var
@@ -86,6 +87,8 @@ def _support(expr: Expr) -> Expr | None:
             return exists(expr)
         case Exists(body):
             return exists(expr) if _is_small(body) else _support(body)
+        case TopK(_, _, _, body):
+            return _support(body)  # it has no row that the body has not
         case Product(parts):
             return _product_support(parts)
         case AggSum(group, body):

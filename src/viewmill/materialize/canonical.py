@@ -13,7 +13,19 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from viewmill.algebra import scalars
-from viewmill.algebra.nodes import AggSum, DeltaRelation, Expr, Extreme, Lift, Product, Relation, Sum, Test, Value
+from viewmill.algebra.nodes import (
+    AggSum,
+    DeltaRelation,
+    Expr,
+    Extreme,
+    Lift,
+    Product,
+    Relation,
+    Sum,
+    Test,
+    TopK,
+    Value,
+)
 from viewmill.algebra.scalars import Scalar, Var
 from viewmill.algebra.schema import anonymous, children, inputs, rename, schema, variables, walk, with_children
 
@@ -35,14 +47,21 @@ def _colours(expr: Expr) -> Colours:
     leaves = [node for node in nodes if not children(node)]
     own = {name: [leaf for leaf in leaves if name in variables(leaf)] for name in colours}
     grouped = {name: sum(isinstance(node, AggSum) and name in node.group for node in nodes) for name in colours}
+    places = {name: sorted(_place(node, name) for node in nodes if isinstance(node, TopK)) for name in colours}
+    fixed = {name: (grouped[name], places[name]) for name in colours}
     for _ in range(ROUNDS):
         standing = {
-            name: (colours[name], grouped[name], sorted(_leaf_text(leaf, {**colours, name: -1}) for leaf in own[name]))
+            name: (colours[name], *fixed[name], sorted(_leaf_text(leaf, {**colours, name: -1}) for leaf in own[name]))
             for name in colours
         }
         ranks = sorted(standing.values())
         colours = {name: ranks.index(place) for name, place in standing.items()}
     return colours
+
+
+def _place(top: TopK, name: str) -> int:
+    """Where a variable stands in an order; -1 if it does not."""
+    return next((place for place, key in enumerate(top.order) if key.var == name), -1)
 
 
 def _arranged(expr: Expr, colours: Colours) -> Expr:
@@ -66,6 +85,8 @@ def _text(expr: Expr, colours: Colours) -> str:
             own = f"{colours[var]}"
         case Extreme(var, kind, of, _):
             own = f"{colours[var]} {kind} {colours[of]}"
+        case TopK(order, limit, offset, _):
+            own = f"{[(colours[key.var], *key[1:]) for key in order]} {limit} {offset}"
         case AggSum(group, _):
             own = f"{[colours[name] for name in group]}"
         case _:

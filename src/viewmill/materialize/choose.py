@@ -1,7 +1,7 @@
 """Which strategy for which view and relation, and why.
 
-`auto` compares higher-order with first-order maintenance by their estimated cost, each relation weighed by its size:
-large relations change more often. Small relations are joined on the spot, because serving them with stores of their
+`auto` compares higher-order maintenance, with all joins kept or only those that a key bounds, and first-order
+maintenance by their estimated cost, each relation weighed by its size: large relations change more often. Small relations are joined on the spot, because serving them with stores of their
 own costs every other relation the upkeep of those stores. The number of stores is bounded: a join of n relations can
 need as many as 2^n, and then the delta is evaluated over the stored relations instead.
 """
@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from viewmill.catalog import Catalog
-from viewmill.materialize.cost import UNKNOWN_ROWS, Cost, estimate
+from viewmill.materialize.cost import Cost, estimate
 from viewmill.materialize.first_order import first_order
+from viewmill.materialize.keyed import keyed
 from viewmill.materialize.recursive import recursive
 from viewmill.materialize.reevaluate import reevaluate
+from viewmill.materialize.sizes import Sizes
 from viewmill.materialize.strategy import Strategy, because
 from viewmill.program.nodes import Program
 
@@ -61,26 +63,32 @@ def plan(maintain: str, relations: frozenset[str], trial: Trial, catalog: Catalo
             return _auto(relations, trial, catalog, sizes)
 
 
-def _auto(relations: frozenset[str], trial: Trial, catalog: Catalog, sizes: Mapping[str, int]) -> Plan:
-    rows = {name: sizes.get(name) or UNKNOWN_ROWS for name in relations}
+def _auto(relations: frozenset[str], trial: Trial, catalog: Catalog, known: Mapping[str, int]) -> Plan:
+    whole = trial(Plan(first_order))
+    sizes = Sizes((store.definition for store in whole.stores.values()), known, catalog)
+    rows = {name: sizes.rows(name) for name in relations}
     small = {name for name in relations if rows[name] < SMALL * max(rows.values(), default=0)}
     on_the_spot = {
-        name: because(first_order, f'"{name}" is small ({rows[name]} rows) and changes seldom: joined on the spot')
-        for name in sorted(small)
+        name: because(first_order, f'"{name}" is small ({rows[name]:,.0f} rows) and changes seldom: joined on the spot')
+        for name in sorted(small & set(known))
     }
-    try:
-        higher = trial(Plan(recursive, on_the_spot, AUTO_LIMIT))
-    except StoreLimit:
-        reason = f"keeping every part of the delta would need more than {AUTO_LIMIT} stores"
-        return Plan(because(first_order, reason))
-    first = trial(Plan(first_order))
-    ours, theirs = (estimate(program, catalog, sizes) for program in (higher, first))
-    if _total(ours, rows) <= _total(theirs, rows):
-        return Plan(because(recursive, f"{_numbers(ours)}; first-order: {_numbers(theirs)}"), on_the_spot)
-    return Plan(because(first_order, f"{_numbers(theirs)}; higher-order: {_numbers(ours)}"))
+    found: list[tuple[float, str, Plan, Cost]] = []
+    for name, strategy in (("higher-order", recursive), ("higher-order within keys", keyed), ("first-order", first_order)):
+        candidate = Plan(strategy, on_the_spot if strategy is not first_order else {}, AUTO_LIMIT)
+        try:
+            cost = estimate(trial(candidate), catalog, known)
+        except StoreLimit:
+            continue
+        found.append((_total(cost, rows), name, candidate, cost))
+    _, name, best, cost = min(found, key=lambda one: one[0])
+    others = "; ".join(f"{other}: {_numbers(theirs)}" for _, other, _, theirs in found if other != name)
+    reason = f"{name}: {_numbers(cost)}" + (f"; {others}" if others else "")
+    if len(found) < 3:
+        reason += f"; the rest would need more than {AUTO_LIMIT} stores"
+    return Plan(because(best.default, reason), best.relations)
 
 
-def _total(cost: Cost, rows: Mapping[str, int]) -> float:
+def _total(cost: Cost, rows: Mapping[str, float]) -> float:
     changing = sum(rows.values())
     return sum(cost.work.get(name, 0) * rows[name] for name in rows) / changing if changing else 0
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from viewmill.algebra.build import agg_sum, factors, product, sum_
-from viewmill.algebra.nodes import AggSum, Exists, Expr, Extreme, Lift, Product, Relation, Sum
+from viewmill.algebra.nodes import AggSum, Exists, Expr, Extreme, Lift, Product, Relation, Sum, TopK
 from viewmill.algebra.schema import relations, tidy, walk
 from viewmill.catalog import Catalog
 from viewmill.delta.derive import reach
@@ -79,7 +79,7 @@ def _too_many_stores(spec: ViewSpec, chosen: Plan) -> UnsupportedError:
 
 
 def _compile(program: Program, spec: ViewSpec, catalog: Catalog, chosen: Plan) -> Program:
-    stores = Stores(program, catalog, chosen, spec.name)
+    stores = Stores(program, catalog, chosen, spec.name, spec.expr)
     definition = simplify(spec.expr, stores.facts)
     output = tidy(peel(definition, stores), {name: name for name in spec.columns})
     tops = tuple(sorted(relations(output)))
@@ -115,12 +115,12 @@ def peel(expr: Expr, stores: Stores) -> Expr:
 
 
 def _is_nonlinear(expr: Expr) -> bool:
-    return any(isinstance(node, Lift | Extreme | Exists) and relations(node) for node in walk(expr))
+    return any(isinstance(node, Lift | Extreme | Exists | TopK) and relations(node) for node in walk(expr))
 
 
 def _reads(expr: Expr) -> bool:
-    """Some factor is a relation, or a sum of things that may be."""
-    return any(isinstance(factor, Relation | AggSum | Sum) for factor in factors(expr))
+    """Some factor is a relation, a sum of things that may be, or picked from all rows, which is no work for readers."""
+    return any(isinstance(factor, Relation | AggSum | Sum | TopK) for factor in factors(expr))
 
 
 def _only_counts(body: Expr) -> bool:

@@ -1,24 +1,22 @@
-"""A first estimate of what a program costs: work for one changed row, and rows kept.
+"""An estimate of what a program costs: work for one changed row, and rows kept.
 
-Work counts the rows that statements visit. A look-up with all keys visits one; a slice visits the store's rows
-divided by the distinct values of the keys given, for which we take the square root of the rows, or all of them where
-the keys given hold a primary key; a scan visits the whole store. Stores are as large as their largest relation.
-The numbers are crude and meant for comparing plans of one view, not for predicting time.
+Work counts the rows that statements visit and the rows they write. A look-up with all keys visits one, and so does one
+that a primary key decides; a slice visits the store's rows divided by the values that the given keys have; a scan visits
+the whole store. A store is as large as the relation that determines its rows; if it takes several (`keys.py`), as their
+join. The numbers are crude and meant for comparing plans of one view, not for predicting time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from viewmill.algebra.nodes import AggSum, DeltaRelation, Expr, Extreme, Product, Relation
-from viewmill.algebra.schema import children, relations, schema
+from viewmill.algebra.nodes import ONE, AggSum, DeltaRelation, Expr, Extreme, Product, Relation, TopK, Value
+from viewmill.algebra.schema import bottom_up, children, relations, schema
 from viewmill.catalog import Catalog
-from viewmill.program.nodes import Program, Store
-
-UNKNOWN_ROWS = 10_000
-"""Assumed of a relation that is empty so far."""
-
+from viewmill.materialize.sizes import Sizes
+from viewmill.program.keys import atoms_of, bounded_parts, candidate_keys
+from viewmill.program.nodes import Program, Statement, Store
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -29,12 +27,10 @@ class Cost:
     stores: int
 
 
-def estimate(program: Program, catalog: Catalog, sizes: Mapping[str, int]) -> Cost:
+def estimate(program: Program, catalog: Catalog, known: Mapping[str, int]) -> Cost:
+    sizes = Sizes((store.definition for store in program.stores.values()), known, catalog)
     model = _Model(program, catalog, sizes)
-    work = {
-        name: sum(1 + model.visits(s.expr, frozenset())[0] for s in trigger.statements)
-        for name, trigger in program.triggers.items()
-    }
+    work = {name: model.work(trigger.statements) for name, trigger in program.triggers.items()}
     return Cost(work, sum(model.rows(store) for store in program.stores.values()), len(program.stores))
 
 
@@ -42,28 +38,50 @@ def estimate(program: Program, catalog: Catalog, sizes: Mapping[str, int]) -> Co
 class _Model:
     program: Program
     catalog: Catalog
-    sizes: Mapping[str, int]
+    sizes: Sizes
+
+    def work(self, statements: Iterable[Statement]) -> float:
+        """Statements that differ only in what they add up run as one."""
+        distinct = {(s.vars, _without_values(s.expr)) for s in statements}
+        total = 0.0
+        for _, expr in distinct:
+            visited, written = self.visits(expr, frozenset())
+            total += visited + written
+        return total
 
     def rows(self, store: Store) -> float:
         if not store.keys:
             return 1
-        return max((self.sizes.get(name) or UNKNOWN_ROWS for name in relations(store.definition)), default=1)
+        atoms = atoms_of(store.definition)
+        if not atoms:
+            return max((self.sizes.rows(name) for name in relations(store.definition)), default=1)
+        total, seen = 1.0, set[str]()
+        for group in bounded_parts(atoms, self.catalog):
+            total *= self.sizes.rows(group[0].name)
+            for var in seen.intersection(*({v for atom in group for v in atom.vars},)):
+                total /= self._values(var, group)
+            seen |= {v for atom in group for v in atom.vars}
+        return max(total, 1.0)
+
+    def _values(self, var: str, atoms: Iterable[Relation]) -> float:
+        """How many values a variable has in a join: as many as the column with the fewest."""
+        found = [
+            self.sizes.values(atom.name, field)
+            for atom in atoms
+            for field, name in zip(atom.fields, atom.vars, strict=True)
+            if name == var
+        ]
+        return min(found, default=1.0)
 
     def fan_out(self, store: Store, given: set[str]) -> float:
         rows = self.rows(store)
-        if set(store.keys) <= given or self._holds_key(store, given):
+        single = candidate_keys(store.definition, store.keys, self.catalog)
+        if set(store.keys) <= given or any(key <= given for key in single):
             return 1
-        return float(rows**0.5) if given else rows
-
-    def _holds_key(self, store: Store, given: set[str]) -> bool:
-        definition = store.definition.body if isinstance(store.definition, AggSum) else store.definition
-        parts = definition.factors if isinstance(definition, Product) else (definition,)
-        atoms = [part for part in parts if isinstance(part, Relation)]
-        if len(atoms) != 1:
-            return False
-        key = set(self.catalog.relations[atoms[0].name].primary_key)
-        known = {field for field, var in zip(atoms[0].fields, atoms[0].vars, strict=True) if var in given}
-        return bool(key) and key <= known
+        atoms = atoms_of(store.definition)
+        for key in given:
+            rows /= self._values(key, atoms)
+        return max(rows, 1.0)
 
     def visits(self, expr: Expr, bound: frozenset[str]) -> tuple[float, float]:
         """Rows visited, and rows that come out."""
@@ -85,6 +103,13 @@ class _Model:
                 return self.visits(body, bound - (set(schema(body)) - set(group)))
             case Extreme(_, _, _, body):
                 return self.visits(body, bound - set(schema(body)))[0], 1
+            case TopK(_, limit, _, body):
+                visited, rows = self.visits(body, bound - set(schema(body)))
+                return visited, rows if limit is None else min(rows, limit)
             case _:
                 below = [self.visits(part, bound) for part in children(expr)]
                 return sum(v for v, _ in below), max((r for _, r in below), default=1) if schema(expr) else 1
+
+
+def _without_values(expr: Expr) -> Expr:
+    return bottom_up(lambda node: ONE if isinstance(node, Value) else node, expr)

@@ -9,6 +9,9 @@ never multiplied with each other: that is factorisation, and it is why no cross 
 
 Bodies of nested aggregates are kept whole where possible: they are cut only between parts that share nothing at all,
 so that `(x := Sum[](S(b2, c) * (b2 := b)))` becomes one look-up, `(x := M_S(b))`.
+
+What a TopK picks from all rows there are is a store of its own for whoever joins it with other rows: it is sorted when
+its rows change, and not whenever a partner does.
 """
 
 from __future__ import annotations
@@ -28,27 +31,31 @@ from viewmill.algebra.nodes import (
     Relation,
     Sum,
     Test,
+    TopK,
     Value,
 )
 from viewmill.algebra.scalars import can_fail
-from viewmill.algebra.schema import inputs, relations, schema
+from viewmill.algebra.schema import deltas, inputs, relations, schema, walk
 
 StoreFor = Callable[[Expr], Expr]
 """Gives a reader `M(vars)` for a definition, making the store if there is none yet."""
 
+Apart = Callable[[list[Relation]], list[list[Relation]]]
+"""Which of the relations that are joined may be joined in one store."""
 
-def cut(expr: Expr, store_for: StoreFor, *, whole: bool = False) -> Expr:
+
+def cut(expr: Expr, store_for: StoreFor, apart: Apart | None = None, *, whole: bool = False) -> Expr:
     """`expr` over stores. It must be expanded: no sums inside products."""
     match expr:
         case Sum(terms):
-            return sum_(cut(term, store_for, whole=whole) for term in terms)
+            return sum_(cut(term, store_for, apart, whole=whole) for term in terms)
         case After(body):
-            return After(cut(body, store_for, whole=whole))
+            return After(cut(body, store_for, apart, whole=whole))
         case AggSum(group, body):
-            inner = _cut_product(factors(body), frozenset(group), store_for, whole)
+            inner = _cut_product(factors(body), frozenset(group), store_for, whole, apart)
             return inner if set(schema(inner)) == set(group) else agg_sum(group, inner)
         case _:
-            return _cut_product(factors(expr), frozenset(schema(expr)), store_for, whole)
+            return _cut_product(factors(expr), frozenset(schema(expr)), store_for, whole, apart)
 
 
 def is_unrestricted(term: Expr) -> bool:
@@ -71,19 +78,32 @@ class _Part:
     vars: set[str]
 
 
-def _cut_product(parts: tuple[Expr, ...], needed: frozenset[str], store_for: StoreFor, whole: bool) -> Expr:
+def _cut_product(
+    parts: tuple[Expr, ...], needed: frozenset[str], store_for: StoreFor, whole: bool, apart: Apart | None = None
+) -> Expr:
     given = _given(parts)
     rows, rest = _split(parts, whole)
     stores = _connect(rows, rest, given, whole)
+    if apart is not None and not whole:
+        stores = [piece for store in stores for piece in _pieces(store, apart)]
     rest = [f for f in rest if not any(f in store.factors for store in stores)]
     rest = _attach(rest, stores, given, whole)
-    done: list[Expr] = [_cut_nested(factor, store_for) for factor in rest]
+    done: list[Expr] = [
+        store_for(factor) if _is_shared(factor, parts) else _cut_nested(factor, store_for) for factor in rest
+    ]
     for i, part in enumerate(stores):
         others = [f for j, other in enumerate(stores) if j != i for f in other.factors]
         read = needed.union(given, *(set(schema(f)) | inputs(f) for f in (*rest, *others)))
         keys = tuple(name for name in schema(product(*part.factors)) if name in read)
         done.append(store_for(agg_sum(keys, product(*part.factors))))
     return product(*done)
+
+
+def _is_shared(factor: Expr, parts: tuple[Expr, ...]) -> bool:
+    """A TopK for which nothing need be known, next to other rows. (Alone, it may be the very store to be filled.)"""
+    if not isinstance(factor, TopK) or inputs(factor) or any(isinstance(node, After) for node in walk(factor)):
+        return False
+    return any(part is not factor and (relations(part) or deltas(part)) for part in parts)
 
 
 def _given(parts: Iterable[Expr]) -> frozenset[str]:
@@ -101,7 +121,7 @@ def _given(parts: Iterable[Expr]) -> frozenset[str]:
 
 def _split(parts: tuple[Expr, ...], whole: bool) -> tuple[list[Expr], list[Expr]]:
     """Factors that bring rows of relations, and the rest. Kept whole, closed nested sets bring rows too."""
-    kinds = (Relation, Exists) if whole else (Relation,)
+    kinds = (Relation, Exists, TopK) if whole else (Relation,)
     rows: list[Expr] = [part for part in parts if isinstance(part, kinds) and relations(part) and not inputs(part)]
     return rows, [part for part in parts if part not in rows]
 
@@ -133,6 +153,15 @@ def _connect(rows: list[Expr], rest: list[Expr], given: frozenset[str], whole: b
         for store in stores
         if any(f in rows for f in store.factors)
     ]
+
+
+def _pieces(store: _Part, apart: Apart) -> list[_Part]:
+    """The part, or smaller ones that the statement joins on the spot."""
+    atoms = [factor for factor in store.factors if isinstance(factor, Relation)]
+    if len(atoms) < len(store.factors):
+        return [store]
+    groups: list[list[Expr]] = [list(group) for group in apart(atoms)]
+    return [_Part(group, set().union(*map(schema, group))) for group in groups]
 
 
 def _is_risky(factor: Expr) -> bool:
@@ -183,7 +212,7 @@ def _home(factor: Expr, stores: list[_Part], given: frozenset[str], whole: bool,
             return None  # a row may have no partner, and then SQL would not compute it
         case Test() | Value() | Lift(_, Value()):
             pass
-        case Lift() | Extreme() | Exists() if whole:
+        case Lift() | Extreme() | Exists() | TopK() if whole:
             pass
         case _:
             return None
@@ -202,6 +231,8 @@ def _cut_nested(factor: Expr, store_for: StoreFor) -> Expr:
             return Extreme(var, kind, of, _cut_keeping(body, of, store_for))
         case Exists(body):
             return Exists(cut(body, store_for, whole=True))
+        case TopK(order, limit, offset, body):
+            return TopK(order, limit, offset, cut(body, store_for, whole=True))
         case _:
             return cut(factor, store_for, whole=True)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
 from viewmill.algebra.build import terms
-from viewmill.algebra.nodes import Expr, Relation
-from viewmill.algebra.schema import bottom_up
+from viewmill.algebra.nodes import Expr, Relation, TopK
+from viewmill.algebra.schema import bottom_up, inputs, relations, walk
 from viewmill.materialize.cut import is_unrestricted
 from viewmill.program.nodes import How, Store
 
@@ -40,6 +40,9 @@ class Workshop(Protocol):
     def base(self, relation: Relation) -> Expr:
         """The same rows, read from a store of the whole relation."""
 
+    def apart(self, atoms: list[Relation]) -> list[list[Relation]]:
+        """The relations in groups whose joins are bounded by a key."""
+
 
 Strategy: TypeAlias = Callable[[Workshop, Store, str], Change]
 
@@ -51,9 +54,11 @@ def over_base(shop: Workshop, expr: Expr) -> Expr:
 
 def obstacle(change: Expr, relation: str) -> str | None:
     """Why a delta would run over whole stores, if it would (Hot Dog section 3.2.3)."""
-    if any(is_unrestricted(term) for term in terms(change)):
-        return f'a nested query over "{relation}" is not tied to the outer rows by an equality'
-    return None
+    if not any(is_unrestricted(term) for term in terms(change)):
+        return None
+    if any(isinstance(n, TopK) and not inputs(n) and relation in relations(n) for n in walk(change)):
+        return f'which rows of "{relation}" are within a LIMIT depends on all of them'
+    return f'a nested query over "{relation}" is not tied to the outer rows by an equality'
 
 
 def because(strategy: Strategy, reason: str) -> Strategy:

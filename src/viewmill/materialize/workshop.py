@@ -15,6 +15,7 @@ from viewmill.materialize.choose import Plan, StoreLimit
 from viewmill.materialize.first_order import first_order
 from viewmill.materialize.reevaluate import ASKED_FOR, reevaluate
 from viewmill.materialize.strategy import Change
+from viewmill.program.keys import bounded_parts, candidate_keys
 from viewmill.program.nodes import Program, Statement, Store, Trigger
 from viewmill.program.order import order
 from viewmill.program.schedule import schedule
@@ -27,11 +28,12 @@ from viewmill.types import Type
 class Stores:
     """Readers for definitions; every definition asked for becomes a store, once."""
 
-    def __init__(self, program: Program, catalog: Catalog, plan: Plan, view: str) -> None:
+    def __init__(self, program: Program, catalog: Catalog, plan: Plan, view: str, definition: Expr) -> None:
         self._before = program
         self._catalog = catalog
         self._plan = plan
         self._view = view
+        self._used = _columns(definition)
         self._stores = dict(program.stores)
         self._by_form = {canonical(store.definition)[0]: store for store in self._shareable()}
         self._changes: dict[tuple[str, str], Change] = {}
@@ -66,12 +68,18 @@ class Stores:
         return Relation(store.name, store.keys, tuple(by_key[key] for key in store.keys))
 
     def base(self, relation: Relation) -> Expr:
+        """Of a relation, the columns that the view looks at are kept."""
         info = self._catalog.relations[relation.name]
-        whole = Relation(info.name, info.names, info.names)
-        store = self._by_form.get(canonical(whole)[0]) or self._add(info.name, info.names, whole)
+        used = self._used.get(info.name, set()).union(relation.fields, info.primary_key if relation.fields else ())
+        columns = tuple(name for name in info.names if name in used)
+        kept = Relation(info.name, columns, columns)
+        store = self._by_form.get(canonical(kept)[0]) or self._add(info.name, columns, kept)
         assert isinstance(store.definition, Relation)
         key_of = dict(zip(store.definition.fields, store.definition.vars, strict=True))
         return Relation(store.name, tuple(key_of[f] for f in relation.fields), relation.vars)
+
+    def apart(self, atoms: list[Relation]) -> list[list[Relation]]:
+        return bounded_parts(atoms, self._catalog)
 
     def definition(self, store: Store) -> Expr:
         return expand(store.definition, self.facts)
@@ -92,15 +100,9 @@ class Stores:
         key = store.name, relation
         if key not in self._changes:
             # A kept relation takes its batch as it comes: there is nothing to choose.
-            strategy = first_order if self._keeps_whole(store) else self._plan.strategy(relation)
+            strategy = first_order if isinstance(store.definition, Relation) else self._plan.strategy(relation)
             self._changes[key] = self._settled(strategy(self, store, relation), store, relation)
         return self._changes[key]
-
-    def _keeps_whole(self, store: Store) -> bool:
-        definition = store.definition
-        return isinstance(definition, Relation) and set(definition.fields) == set(
-            self._catalog.relations[definition.name].names
-        )
 
     def _settled(self, change: Change, store: Store, relation: str) -> Change:
         """With `After(E)` spelled out as stores plus their own changes; these must then be incremental too."""
@@ -122,9 +124,12 @@ class Stores:
         statements: dict[str, list[Statement]] = {
             name: list(trigger.statements) for name, trigger in self._before.triggers.items()
         }
+        single = tuple(
+            (store.name, candidate_keys(store.definition, store.keys, self._catalog)) for store in self._stores.values()
+        )
         for (target, relation), change in self._changes.items():
             store = self._stores[target]
-            expr = _runnable(change.expr, store.keys)
+            expr = _runnable(change.expr, store.keys, tuple(one for one in single if one[0] in relations(change.expr)))
             statements.setdefault(relation, []).append(
                 Statement(target, store.keys, change.op, expr, change.how, change.reason)
             )
@@ -176,9 +181,18 @@ def _delta(definition: Expr, relation: str, facts: Facts) -> Expr:
 
 
 @lru_cache(maxsize=2_000)
-def _runnable(expr: Expr, keys: tuple[str, ...]) -> Expr:
+def _runnable(expr: Expr, keys: tuple[str, ...], single: tuple[tuple[str, tuple[frozenset[str], ...]], ...]) -> Expr:
     """With plain names, and factors in the order of running them. Kept for the same reason."""
-    return order(tidy(expr, {key: key for key in keys}))
+    return order(tidy(expr, {key: key for key in keys}), single=dict(single))
+
+
+def _columns(definition: Expr) -> dict[str, set[str]]:
+    """The columns of each relation that a definition looks at."""
+    found: dict[str, set[str]] = {}
+    for atom in walk(definition):
+        if isinstance(atom, Relation):
+            found.setdefault(atom.name, set()).update(atom.fields)
+    return found
 
 
 def _after_stores(expr: Expr) -> set[str]:

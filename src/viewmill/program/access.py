@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from viewmill.algebra import scalars
-from viewmill.algebra.nodes import AggSum, Expr, Extreme, Product, Relation, Test
+from viewmill.algebra.nodes import AggSum, Expr, Extreme, Product, Relation, Test, TopK
 from viewmill.algebra.scalars import Call
 from viewmill.algebra.schema import children, schema
 from viewmill.program.nodes import Access, Program
@@ -43,7 +43,7 @@ def _reads(expr: Expr, bound: frozenset[str], later: tuple[Expr, ...]) -> Iterat
                 known |= set(schema(part))
         case AggSum(group, body):
             yield from _reads(body, bound - (set(schema(body)) - set(group)), later)
-        case Extreme(_, _, _, body):
+        case Extreme(_, _, _, body) | TopK(_, _, _, body):
             yield from _reads(body, bound - set(schema(body)), ())
         case _:
             for part in children(expr):

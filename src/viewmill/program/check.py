@@ -9,7 +9,7 @@ no store is defined as a cross product
 from __future__ import annotations
 
 from viewmill.algebra.build import factors, terms
-from viewmill.algebra.nodes import ZERO, AggSum, Expr, Extreme, Product, Relation
+from viewmill.algebra.nodes import ZERO, AggSum, Expr, Extreme, Product, Relation, TopK
 from viewmill.algebra.schema import children, deltas, inputs, relations, schema, walk
 from viewmill.errors import InternalError
 from viewmill.program.nodes import Program, Statement, Store, Trigger
@@ -97,6 +97,10 @@ def check_bound(expr: Expr, where: str, bound: frozenset[str] = frozenset()) -> 
                 known |= set(schema(part))
         case AggSum(_, body) | Extreme(_, _, _, body):
             check_bound(body, where, bound)
+        case TopK(order, _, _, body):
+            if sorted(key.var for key in order) != sorted(schema(body)):
+                raise InternalError(f"{where} has a TopK whose order does not name all of {schema(body)} once")
+            check_bound(body, where, bound - set(schema(body)))
         case _:
             for part in children(expr):
                 check_bound(part, where, bound)

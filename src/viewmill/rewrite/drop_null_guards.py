@@ -25,6 +25,7 @@ from viewmill.algebra.nodes import (
     Product,
     Relation,
     Test,
+    TopK,
     Value,
 )
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
@@ -59,7 +60,8 @@ def drop_null_guards(expr: Expr, facts: Facts, known: frozenset[str] = frozenset
             # What is known outside is not known of a local variable with the same name.
             inner = _closure(factors(body), facts, known - (set(schema(body)) - set(group)))
             return with_children(expr, (drop_null_guards(body, facts, inner),))
-        case Extreme(_, _, _, body):
+        case Extreme(_, _, _, body) | TopK(_, _, _, body):
+            # Nor of a produced one: rows that TopK should not see must be gone before it picks.
             inner = _closure(factors(body), facts, known - set(schema(body)))
             return with_children(expr, (drop_null_guards(body, facts, inner),))
         case Exists(body):
@@ -94,7 +96,7 @@ def _closure(parts: Iterable[Expr], facts: Facts, known: frozenset[str]) -> froz
                         names.add(var)
                 case Lift(var, _):
                     names.add(var)  # a weight is a number
-                case Exists(body) | AggSum(_, body):
+                case Exists(body) | AggSum(_, body) | TopK(_, _, _, body):
                     names |= _closure(factors(body), facts, frozenset()) & set(schema(part))
         if len(names) == before:
             return frozenset(names)

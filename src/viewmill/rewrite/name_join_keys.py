@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from viewmill.algebra import scalars
 from viewmill.algebra.build import agg_sum, assign, product
-from viewmill.algebra.nodes import AggSum, DeltaRelation, Exists, Expr, Product, Relation, Test
+from viewmill.algebra.nodes import AggSum, DeltaRelation, Exists, Expr, Product, Relation, Test, TopK
 from viewmill.algebra.scalars import Call, Scalar, Var
 from viewmill.algebra.schema import Names, schema, variables
 from viewmill.rewrite.split_values import is_known
@@ -33,7 +33,7 @@ def _is_equality(factor: Expr) -> bool:
 
 def _named(factors: tuple[Expr, ...], scope: Expr, *, may_add: bool) -> Expr:
     """A new variable may be added only under an aggregate, where it stays local."""
-    rows = [set(schema(f)) for f in factors if isinstance(f, Relation | DeltaRelation | Exists)]
+    rows = [set(schema(f)) for f in factors if isinstance(f, Relation | DeltaRelation | Exists | TopK)]
     names = Names(variables(scope))
     parts: list[Expr] = []
     for factor in factors:

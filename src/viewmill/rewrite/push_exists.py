@@ -12,7 +12,7 @@ A test stays with the rows it is about, so that the set of groups and their coun
 from __future__ import annotations
 
 from viewmill.algebra.build import exists, factors, integer, product, sum_
-from viewmill.algebra.nodes import ONE, AggSum, Exists, Expr, Extreme, Lift, Product, Sum, Test
+from viewmill.algebra.nodes import ONE, AggSum, Exists, Expr, Extreme, Lift, Product, Sum, Test, TopK
 from viewmill.rewrite.factor_products import unconnected
 
 
@@ -37,7 +37,7 @@ def is_counted(expr: Expr) -> bool:
     match expr:
         case AggSum(_, body):
             return is_counted(body)
-        case Product() | Exists() | Test() | Lift() | Extreme():
-            return all(isinstance(f, Exists | Test | Lift | Extreme) for f in factors(expr))
+        case Product() | Exists() | Test() | Lift() | Extreme() | TopK():
+            return all(isinstance(f, Exists | Test | Lift | Extreme | TopK) for f in factors(expr))
         case _:
             return False

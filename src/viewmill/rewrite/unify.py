@@ -7,7 +7,8 @@
 
 Variables join by identity and NULL is identical to NULL, while `=` is never true of NULL: hence the guards. The
 assignments left behind give the old name to whoever still wants it; `prune_assignments` drops the rest. A variable from
-outside never takes the place of a produced one: `Sum[](S(b, c))` would no longer be correlated.
+outside never takes the place of a produced one: `Sum[](S(b, c))` would no longer be correlated. Nor do two variables
+of a TopK become one: it would pick from fewer rows.
 """
 
 from __future__ import annotations
@@ -16,9 +17,21 @@ from collections.abc import Iterator
 
 from viewmill.algebra import scalars
 from viewmill.algebra.build import agg_sum, assign, product
-from viewmill.algebra.nodes import AggSum, DeltaRelation, Exists, Expr, Extreme, Lift, Product, Relation, Test, Value
+from viewmill.algebra.nodes import (
+    AggSum,
+    DeltaRelation,
+    Exists,
+    Expr,
+    Extreme,
+    Lift,
+    Product,
+    Relation,
+    Test,
+    TopK,
+    Value,
+)
 from viewmill.algebra.scalars import Call, Scalar, Var
-from viewmill.algebra.schema import inputs, rename_free, schema
+from viewmill.algebra.schema import captures, inputs, rename_free, schema
 from viewmill.rewrite.split_values import is_known
 
 
@@ -48,7 +61,7 @@ def _producers(factors: list[Expr], name: str) -> list[int]:
 
 def _is_plain(factor: Expr) -> bool:
     """Produces its variables by rows or by assignment, not by a nested aggregate."""
-    return isinstance(factor, Relation | DeltaRelation | Exists) or (
+    return isinstance(factor, Relation | DeltaRelation | Exists | TopK) or (
         isinstance(factor, Lift) and isinstance(factor.body, Value)
     )
 
@@ -64,6 +77,8 @@ def _equal_columns(factors: list[Expr], group: frozenset[str]) -> Iterator[list[
                 if set(both[0]) & set(both[1]):
                     continue  # two columns of one row: nothing to join
                 keep, drop = (x, y) if x in group or y not in group else (y, x)
+                if any(captures(f, drop, keep) for f in factors):
+                    continue
                 rest = [rename_free(f, {drop: keep}) for j, f in enumerate(factors) if j != i]
                 yield [*rest, is_known(Var(keep)), *([assign(drop, Var(keep))] if drop in group else [])]
 
@@ -77,7 +92,7 @@ def _equal_outside(factors: list[Expr], group: frozenset[str]) -> Iterator[list[
                     made = _producers(factors, inner)
                     if _producers(factors, outer) or not made:
                         continue
-                    if all(isinstance(factors[j], Relation | DeltaRelation | Exists) for j in made):
+                    if all(isinstance(factors[j], Relation | DeltaRelation | Exists | TopK) for j in made):
                         yield [*factors[:i], assign(inner, Var(outer)), is_known(Var(outer)), *factors[i + 1 :]]
 
 
@@ -89,7 +104,7 @@ def _copied(factors: list[Expr], group: frozenset[str]) -> Iterator[list[Expr]]:
                 rest = [*factors[:i], *factors[i + 1 :]]
                 made_x, made_y = _producers(rest, x), _producers(rest, y)
                 joins = all(_is_plain(rest[j]) for j in (*made_x, *made_y))
-                if not made_y or (made_x and not joins):
+                if not made_y or (made_x and not joins) or any(captures(f, x, y) for f in rest):
                     continue
                 if x in group and y not in group:
                     yield [rename_free(f, {y: x}) for f in rest]
@@ -117,7 +132,7 @@ def _replace(factor: Expr, x: str, scalar: Scalar) -> Expr:
             return Value(scalars.substitute(value, {x: scalar}))
         case Lift(var, Value(value)):
             return Lift(var, Value(scalars.substitute(value, {x: scalar})))
-        case Lift() | Extreme() | Exists() if isinstance(scalar, Var):
+        case Lift() | Extreme() | Exists() | TopK() if isinstance(scalar, Var) and not captures(factor, x, scalar.name):
             return rename_free(factor, {x: scalar.name})
         case _:
             return factor

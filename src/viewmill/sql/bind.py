@@ -2,8 +2,9 @@
 
     bind("SELECT a + 1 AS b FROM r ORDER BY a", catalog)
 
-`expressions.py` binds scalars, `sources.py` FROM, `selects.py` one SELECT, `queries.py` the rest; `prune.py` and
-`naming.py` tidy up. What INSERT, DELETE and UPDATE do to a table is a query too: its rows are the rows they change.
+`expressions.py` binds scalars, `sources.py` FROM, `selects.py` one SELECT, `queries.py` other queries, `ordering.py`
+ORDER BY and LIMIT; `prune.py` and `naming.py` tidy up. What INSERT, DELETE and UPDATE do to a table is a query too: its
+rows are the rows they change.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ from viewmill.sql.expressions import Expressions
 from viewmill.sql.grammar import DEFAULT_DIALECT, parse_query
 from viewmill.sql.limits import row_count
 from viewmill.sql.naming import name_variables
-from viewmill.sql.ordering import bind_ordered
+from viewmill.sql.ordering import bind_ordered, bind_query
 from viewmill.sql.positions import SqlText
 from viewmill.sql.prune import prune
-from viewmill.sql.queries import bind_query
 from viewmill.sql.refusals import check_clauses
 from viewmill.sql.retype import select_from, with_types
 from viewmill.sql.scope import Context, Env, did_you_mean
@@ -48,7 +48,7 @@ def bind(
         tree.args.get(part) for part in ("with_", "order", "limit", "offset")
     ):
         tree = tree.this
-    query_, hidden, order = bind_ordered(context, tree)
+    query_, hidden, order = bind_ordered(context, tree, Env())
     limit, offset = row_count(context, tree, "limit"), row_count(context, tree, "offset")
     if view_name is not None and not order and (limit is not None or offset):
         clause, word = (tree.args["limit"], "LIMIT") if limit is not None else (tree.args["offset"], "OFFSET")

@@ -244,9 +244,6 @@ class Values:
     columns: tuple[Field, ...]
 
 
-Query: TypeAlias = Select | SetOperation | Values
-
-
 @dataclass(frozen=True, slots=True)
 class SortKey:
     """Sort by output column number `column` (from 0)."""
@@ -254,6 +251,27 @@ class SortKey:
     column: int
     descending: bool
     nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """`query ORDER BY order LIMIT limit OFFSET offset` inside another query.
+
+    The last `hidden` columns of `query` exist only to sort by. Rows that tie are told apart by all columns of `query`.
+    """
+
+    query: Query
+    hidden: int
+    order: tuple[SortKey, ...]
+    limit: int | None
+    offset: int
+
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        return self.query.columns[: len(self.query.columns) - self.hidden]
+
+
+Query: TypeAlias = Select | SetOperation | Values | Limited
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from sqlglot import exp
 from viewmill.errors import BindError
 from viewmill.sql import calls, operators
 from viewmill.sql.aggregates import Aggregates, aggregate_name
-from viewmill.sql.bound import BoundExpr, Column, ExistsQuery, InQuery, Literal, Query, ScalarQuery
+from viewmill.sql.bound import BoundExpr, Column, ExistsQuery, InQuery, Limited, Literal, Query, ScalarQuery
 from viewmill.sql.functions import NAMES, bind_function
 from viewmill.sql.operators import NULL, compare, convert
-from viewmill.sql.refusals import check_expression, check_limit_free
+from viewmill.sql.refusals import check_expression
 from viewmill.sql.retype import with_types
 from viewmill.sql.scope import Context, Env, Scope, did_you_mean, lookup, resolve
 from viewmill.sql.types import from_sqlglot, integer_type, literal_type
@@ -118,7 +118,7 @@ class Expressions:
             case exp.Like() | exp.ILike() | exp.RegexpLike() | exp.Escape():
                 return self._like(node)
             case exp.Exists():
-                return ExistsQuery(self._query(node.this, is_exists=True))
+                return self._exists(node.this)
             case exp.Subquery() | exp.Select() | exp.SetOperation():
                 return self._scalar_query(node)
             case exp.Cast():
@@ -405,10 +405,14 @@ class Expressions:
 
     # --- subqueries
 
-    def _query(self, node: exp.Expr, *, is_exists: bool = False) -> Query:
-        tree = node.this if isinstance(node, exp.Subquery) and not node.args.get("alias") else node
-        check_limit_free(self.context, tree, is_exists=is_exists)
-        return self.context.bind_query(self.context, tree, self.env.within(self.scope))
+    def _query(self, node: exp.Expr) -> Query:
+        return self.context.bind_query(self.context, node, self.env.within(self.scope))
+
+    def _exists(self, node: exp.Expr) -> BoundExpr:
+        query = self._query(node)
+        if isinstance(query, Limited) and not query.offset and query.limit != 0:
+            query = query.query  # one row is as good as many
+        return ExistsQuery(query)
 
     def _scalar_query(self, node: exp.Expr) -> BoundExpr:
         query = self._query(node)

@@ -9,18 +9,21 @@ from viewmill.sql.expressions import Expressions
 from viewmill.sql.scope import Context, Env, Scope
 
 
+def is_limited(tree: exp.Expr) -> bool:
+    """There is a LIMIT, OFFSET or FETCH."""
+    return isinstance(tree.args.get("limit"), exp.Expr) or isinstance(tree.args.get("offset"), exp.Expr)
+
+
 def row_count(context: Context, tree: exp.Expr, clause: str) -> int | None:
     """The number in `LIMIT n` or `OFFSET n`; None where there is none, and for LIMIT ALL."""
     node = tree.args.get(clause)
     if node is None:
         return None
-    if isinstance(node, exp.Fetch):
-        options = node.args.get("limit_options")
-        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-            raise context.text.unsupported(node, "FETCH takes a number of rows only", keyword="FETCH")
-        number = node.args.get("count")
-    else:
-        number = node.expression
+    options = node.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        word = "FETCH" if isinstance(node, exp.Fetch) else clause.upper()
+        raise context.text.unsupported(node, f"{word} takes a number of rows only", keyword=word)
+    number = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
     if number is None or isinstance(number, exp.Var):
         return None
     constant = number.find(exp.Column, exp.Query) is None

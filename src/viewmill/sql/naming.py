@@ -17,6 +17,7 @@ from viewmill.sql.bound import (
     ExistsQuery,
     InQuery,
     Join,
+    Limited,
     Query,
     ScalarQuery,
     Select,
@@ -69,6 +70,8 @@ def bound_variables(query: Query) -> Iterator[str]:
             for row in query.rows:
                 for cell in row:
                     yield from inner_variables(cell)
+        case Limited():
+            yield from bound_variables(query.query)
 
 
 def _source(source: Source) -> Iterator[str]:

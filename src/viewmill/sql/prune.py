@@ -3,14 +3,26 @@
     SELECT count(*) FROM (SELECT * FROM lineitem) t     reads no field of lineitem
 
 The rows of a query, and how often each occurs, stay as they are but for the columns dropped. So nothing is dropped
-below DISTINCT or a set operation, where the columns decide which rows are the same.
+below DISTINCT or a set operation, where the columns decide which rows are the same, nor below LIMIT, where they decide
+between rows that tie: a CTE that is read twice has the same rows both times. How many there are needs no columns.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from viewmill.sql.bound import BoundExpr, Derived, ExistsQuery, Join, Query, Select, SetOperation, Source, Table
+from viewmill.sql.bound import (
+    BoundExpr,
+    Derived,
+    ExistsQuery,
+    Join,
+    Limited,
+    Query,
+    Select,
+    SetOperation,
+    Source,
+    Table,
+)
 from viewmill.sql.walk import Rewrite, used
 
 
@@ -61,6 +73,8 @@ def prune_columns(query: Query, read: set[str]) -> Query:
             left = prune_columns(query.left, {query.left.columns[index].var for index in kept})
             right = prune_columns(query.right, {query.right.columns[index].var for index in kept})
             query = replace(query, left=left, right=right, columns=tuple(query.columns[index] for index in kept))
+    elif isinstance(query, Limited) and not read & {field.var for field in query.columns} and _can_drop(query.query):
+        query = replace(query, query=prune_columns(query.query, set()), hidden=0, order=())
     return prune(query)
 
 

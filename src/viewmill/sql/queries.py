@@ -1,4 +1,4 @@
-"""Queries of any shape: SELECT, set operations, VALUES, parentheses, CTEs."""
+"""The rows of a query of any shape: SELECT, set operations, VALUES, parentheses; and CTEs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from viewmill.errors import BindError
 from viewmill.sql import operators
 from viewmill.sql.bound import BoundExpr, Field, Query, SetOperation, Values
 from viewmill.sql.expressions import Expressions
-from viewmill.sql.refusals import check_limit_free
 from viewmill.sql.retype import with_types
 from viewmill.sql.scope import Context, Cte, Env, Scope
 from viewmill.sql.selects import bind_select
 from viewmill.sql.types import common_type
 
 
-def bind_query(context: Context, tree: exp.Expr, env: Env) -> Query:
-    """A query whose order does not matter."""
-    env = with_ctes(context, tree, env)
+def bind_unordered(context: Context, tree: exp.Expr, env: Env) -> Query:
+    """A query without its WITH, ORDER BY and LIMIT."""
     match tree:
         case exp.Select():
             return bind_select(context, tree, env, ordered=False).query
@@ -29,11 +27,10 @@ def bind_query(context: Context, tree: exp.Expr, env: Env) -> Query:
         case exp.Values():
             return _values(context, tree, env)
         case exp.Subquery():
-            check_limit_free(context, tree.this)
-            return bind_query(context, tree.this, env)
+            return context.bind_query(context, tree.this, env)
         case exp.Table():
             # `FROM (r)` and `(TABLE r)`: the relation itself.
-            return bind_query(context, exp.select("*").from_(tree), env)
+            return context.bind_query(context, exp.select("*").from_(tree), env)
         case _:
             raise context.text.unsupported(tree, "this kind of query is not supported")
 
@@ -52,7 +49,6 @@ def with_ctes(context: Context, tree: exp.Expr, env: Env) -> Env:
         )
     ctes = dict(env.ctes)
     for cte in clause.expressions:
-        check_limit_free(context, cte.this)
         columns = tuple(cte.args["alias"].args.get("columns") or ())
         ctes[cte.alias] = Cte(cte.this, columns, Env(env.outer, dict(ctes)))
     return Env(env.outer, ctes)
@@ -64,11 +60,7 @@ def with_ctes(context: Context, tree: exp.Expr, env: Env) -> Env:
 def _set_operation(context: Context, tree: exp.SetOperation, env: Env) -> SetOperation:
     if tree.args.get("by_name"):
         raise context.text.unsupported(tree, "set operations BY NAME are not supported", "list the columns in order")
-    sides: list[Query] = []
-    for side in (tree.this, tree.expression):
-        check_limit_free(context, side)
-        sides.append(bind_query(context, side, env))
-    left, right = sides
+    left, right = (context.bind_query(context, side, env) for side in (tree.this, tree.expression))
     kind: Literal["union", "intersect", "except"] = (
         "union" if isinstance(tree, exp.Union) else "intersect" if isinstance(tree, exp.Intersect) else "except"
     )

@@ -79,29 +79,6 @@ def check_grouping(context: Context, group: exp.Group) -> None:
             raise _refused(context, place, word, "write one SELECT per grouping and UNION ALL them", first)
 
 
-def check_limit_free(context: Context, tree: exp.Expr, *, is_exists: bool = False) -> None:
-    """LIMIT picks rows of an ordered output; a subquery has none. In EXISTS one row is as good as many."""
-    limit = tree.args.get("limit")
-    offset = tree.args.get("offset")
-    if is_exists and limit is not None and offset is None and _count(limit) >= 1:
-        return
-    for node, word in ((limit, "LIMIT"), (offset, "OFFSET")):
-        if isinstance(node, exp.Expr) and not _is_all(node):
-            hint = "use min or max, or LIMIT the view itself" if word == "LIMIT" else "apply OFFSET to the view itself"
-            raise _refused(
-                context, node, f"{word} in a subquery", hint, "FETCH" if isinstance(node, exp.Fetch) else word
-            )
-
-
-def _count(limit: exp.Expr) -> int:
-    number = limit.args.get("expression") or limit.args.get("count")
-    return int(number.name) if isinstance(number, exp.Literal) and number.name.isdigit() else 0
-
-
-def _is_all(limit: exp.Expr) -> bool:
-    return isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Var)
-
-
 def _refused(
     context: Context, node: exp.Expr, what: str, hint: str | None, keyword: str | None = None
 ) -> UnsupportedError:

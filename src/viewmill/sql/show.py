@@ -29,11 +29,13 @@ from viewmill.sql.bound import (
     Field,
     InQuery,
     Join,
+    Limited,
     Literal,
     Query,
     ScalarQuery,
     Select,
     SetOperation,
+    SortKey,
     Source,
     Table,
     Values,
@@ -57,11 +59,7 @@ def show(view: BoundView) -> str:
     lines = list(_query(view.query))
     names = [field.name for field in view.query.columns]
     if view.order:
-        keys = (
-            f"{names[key.column]}{' desc' * key.descending} nulls {'first' if key.nulls_first else 'last'}"
-            for key in view.order
-        )
-        lines.append(f"order by {', '.join(keys)}")
+        lines.append(f"order by {_order(view.order, names)}")
     if view.hidden:
         lines.append(f"hidden {', '.join(names[-view.hidden :])}")
     if view.limit is not None:
@@ -69,6 +67,12 @@ def show(view: BoundView) -> str:
     if view.offset:
         lines.append(f"offset {view.offset}")
     return "\n".join(lines)
+
+
+def _order(keys: tuple[SortKey, ...], names: list[str]) -> str:
+    return ", ".join(
+        f"{names[key.column]}{' desc' * key.descending} nulls {'first' if key.nulls_first else 'last'}" for key in keys
+    )
 
 
 # --- queries and sources: lines
@@ -85,8 +89,21 @@ def _query(query: Query) -> Iterator[str]:
         case Values():
             yield f"values {_fields(query.columns)}"
             yield from (f"{_INDENT}({', '.join(map(show_expr, row))})" for row in query.rows)
+        case Limited():
+            yield _limited(query)
+            yield from _indented(_query(query.query))
         case _:
             assert_never(query)
+
+
+def _limited(query: Limited) -> str:
+    """`limit 3 offset 1 order by a nulls first, sort nulls first hidden sort`"""
+    names = [field.var for field in query.query.columns]
+    words = [f"limit {'all' if query.limit is None else query.limit}"]
+    words += [f"offset {query.offset}"] if query.offset else []
+    words += [f"order by {_order(query.order, names)}"] if query.order else []
+    words += [f"hidden {', '.join(names[-query.hidden :])}"] if query.hidden else []
+    return " ".join(words)
 
 
 def _select(select: Select) -> Iterator[str]:

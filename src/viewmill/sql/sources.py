@@ -11,7 +11,8 @@ from viewmill.catalog import RelationInfo
 from viewmill.sql import operators
 from viewmill.sql.bound import BoundExpr, Column, Derived, Field, Join, Query, Source, Table
 from viewmill.sql.expressions import Expressions
-from viewmill.sql.refusals import check_clauses, check_limit_free
+from viewmill.sql.limits import is_limited
+from viewmill.sql.refusals import check_clauses
 from viewmill.sql.scope import Context, Env, Scope, Visible, did_you_mean, padded
 
 JoinKind = Literal["inner", "left", "right", "full", "cross", "semi", "anti"]
@@ -40,7 +41,7 @@ def _item(context: Context, node: exp.Expr, env: Env) -> Item:
     match node:
         case exp.Table():
             item = _table(context, node, env)
-        case exp.Subquery(this=exp.Table() as inner):
+        case exp.Subquery(this=exp.Table() as inner) if not is_limited(inner):
             if node.alias:
                 raise context.text.unsupported(node, "a join in parentheses cannot have an alias")
             item = _item(context, inner, env)
@@ -104,9 +105,8 @@ def _relation(context: Context, node: exp.Table, info: RelationInfo) -> Item:
 
 
 def _derived(context: Context, node: exp.Subquery, env: Env) -> Item:
-    check_limit_free(context, node.this)
-    check_limit_free(context, node)
-    return _visible(context, context.bind_query(context, node.this, env), node, node.alias or "")
+    tree = node if is_limited(node) else node.this
+    return _visible(context, context.bind_query(context, tree, env), node, node.alias or "")
 
 
 def _visible(

@@ -18,6 +18,7 @@ from viewmill.sql.bound import (
     GroupKey,
     InQuery,
     Join,
+    Limited,
     Literal,
     Output,
     Query,
@@ -65,6 +66,8 @@ class Rewrite:
                 return replace(query, left=left, right=right, columns=self.fields(query.columns))
             case Values(rows, columns):
                 return Values(tuple(tuple(map(self.expr, row)) for row in rows), self.fields(columns))
+            case Limited():
+                return replace(query, query=self.query(query.query))
             case _:
                 assert_never(query)
 

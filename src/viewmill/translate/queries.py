@@ -3,7 +3,7 @@
     SELECT a, a + b AS c FROM r WHERE b > 0        Sum[a2, c](R(a, b) * {b > 0} * (a2 := a) * (c := [a + b]))
 
 Law: the expression is closed, its schema is the query's columns, and the weight of a row is the number of times it
-occurs in the query's result. ORDER BY and LIMIT are not part of it; they belong to reading the view.
+occurs in the query's result. Its own ORDER BY and LIMIT are not part of it; they belong to reading the view.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from viewmill.algebra.build import assign, exists, product, sum_
 from viewmill.algebra.nodes import Expr
 from viewmill.algebra.scalars import Var
 from viewmill.algebra.schema import Names
-from viewmill.sql.bound import BoundView, Query, Select, SetOperation, Values
+from viewmill.sql.bound import BoundView, Limited, Query, Select, SetOperation, Values
 from viewmill.translate.aggregates import aggregate
 from viewmill.translate.check import check
 from viewmill.translate.conditions import condition
 from viewmill.translate.context import Context
 from viewmill.translate.joins import source
+from viewmill.translate.limits import limited
 from viewmill.translate.rows import Rows, named, project
 from viewmill.translate.scalars import value
 from viewmill.translate.set_operations import set_operation
@@ -51,6 +52,8 @@ def rows(context: Context, query: Query) -> Rows:
             return set_operation(context, query)
         case Values():
             return _values(context, query)
+        case Limited():
+            return limited(context, query)
         case _:
             assert_never(query)
 

@@ -3,6 +3,7 @@
     EXISTS (Q)       count > 0                     (count := Sum[](Q))
     (Q) as a value   the column itself             the aggregates of Q, where Q is one group: it has exactly one row
                      assert_single(count, least)   (count := Sum[](Q)) * (least := min column of Q), for any other Q
+                     least                         (least := min column of Q), where Q has LIMIT 1
     a IN (Q)         count > 0                     (count := Sum[](Q * {a = b}))
 
 Correlated variables are inputs of these factors. Equalities with them stay factors `{a = b}` of their own, because
@@ -18,7 +19,7 @@ from viewmill.algebra.build import agg_sum, assign, product, test
 from viewmill.algebra.nodes import Expr, Extreme, Lift
 from viewmill.algebra.scalars import FALSE, NULL, TRUE, Call, Scalar, Var
 from viewmill.algebra.schema import Names, schema
-from viewmill.sql.bound import Query, Select
+from viewmill.sql.bound import Limited, Query, Select
 from viewmill.translate.context import Context
 from viewmill.translate.formulas import (
     conjunction,
@@ -39,22 +40,26 @@ def count_rows(context: Context, query: Query, needs: list[Expr]) -> str:
 
 def single_value(context: Context, query: Query, needs: list[Expr]) -> Scalar:
     """The only column of the only row; NULL if there is no row, an error if there are several."""
-    if isinstance(query, Select) and _has_one_row(query):
+    if isinstance(query, Limited) and not query.offset and query.limit != 0 and _is_one_row(query.query):
+        return single_value(context, query.query, needs)
+    if isinstance(query, Select) and _is_one_row(query):
         rows = context.rows(replace(query, distinct=False))
         needs.append(rows.expr)
         return rows.columns[0]
+    if isinstance(query, Limited) and query.limit is not None and query.limit <= 1:
+        return Var(_least(context.names, context.rows(query), needs))
     rows = context.rows(query)
     count = _count(context.names, rows.expr, needs)
     least = _least(context.names, copy(context.names, rows), needs)
     return Call("assert_single", (Var(count), Var(least)))
 
 
-def _has_one_row(select: Select) -> bool:
-    if select.having is not None:
+def _is_one_row(query: Query) -> bool:
+    if not isinstance(query, Select) or query.having is not None:
         return False
-    if select.group is None:
-        return select.source is None and select.where is None
-    return select.group == ()
+    if query.group is None:
+        return query.source is None and query.where is None
+    return query.group == ()
 
 
 def _least(names: Names, rows: Rows, needs: list[Expr]) -> str:

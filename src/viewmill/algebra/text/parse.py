@@ -2,6 +2,7 @@
 
 expr   := term { (+ | -) term }                     term := factor { * factor }
 factor := R(column, ...) | d_R(column, ...) | Sum[name, ...](expr) | Exists(expr) | After(expr)
+        | TopK[key, ...; count, count](expr)        key := name [desc] [nulls (first | last)]
         | (name := expr) | (name := min name of expr) | (expr) | {scalar} | [scalar] | name | constant
 scalar := or, and, not, comparisons, + and -, * / % div, minus, primary: each level over the next
 """
@@ -21,7 +22,9 @@ from viewmill.algebra.nodes import (
     Extreme,
     Lift,
     Relation,
+    SortBy,
     Test,
+    TopK,
     Value,
 )
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
@@ -139,6 +142,8 @@ class _Parser:
                 return self.closed(self.binding if is_binding else self.expr, ")")
             case "sum" | "exists" | "after":
                 return self.operator()
+            case "topk":
+                return self.top_k()
             case _:
                 return self.relation() if self.is_relation() else Value(self.atom())
 
@@ -177,6 +182,26 @@ class _Parser:
                 return Exists(body)
             case _:
                 return After(body)
+
+    def top_k(self) -> Expr:
+        self.take()
+        self.expect("[")
+        order = self.list_of(self.sort_key, ";")
+        limit = None if self.accept("all") else self.integer()
+        offset = self.integer() if self.accept(",") else 0
+        self.expect("]")
+        self.expect("(")
+        return TopK(order, limit, offset, self.closed(self.expr, ")"))
+
+    def sort_key(self) -> SortBy:
+        var = self.name()
+        descending = self.accept("desc") is not None
+        nulls_first = not descending
+        if self.accept("nulls"):
+            nulls_first = self.accept("first") is not None
+            if not nulls_first:
+                self.expect("last")
+        return SortBy(var, descending, nulls_first)
 
     def is_quoted_delta(self) -> bool:
         """At d_`name`."""

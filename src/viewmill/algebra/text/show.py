@@ -16,8 +16,10 @@ from viewmill.algebra.nodes import (
     Lift,
     Product,
     Relation,
+    SortBy,
     Sum,
     Test,
+    TopK,
     Value,
 )
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
@@ -46,6 +48,8 @@ def show(expr: Expr) -> str:
             return f"After({show(body)})"
         case AggSum(group, body):
             return f"Sum[{', '.join(map(show_name, group))}]({show(body)})"
+        case TopK(order, limit, offset, body):
+            return f"TopK[{_order(order)}; {_range(limit, offset)}]({show(body)})"
         case Product(factors):
             return _product(factors)
         case Sum(terms):
@@ -61,6 +65,20 @@ def _relation_name(name: str) -> str:
 def _columns(fields: Iterable[str], vars_: Iterable[str]) -> str:
     pairs = ((show_name(field), show_name(var)) for field, var in zip(fields, vars_, strict=True))
     return ", ".join(var if field == var else f"{field}: {var}" for field, var in pairs)
+
+
+def _order(keys: Iterable[SortBy]) -> str:
+    return ", ".join(f"{show_name(key.var)}{' desc' * key.descending}{_nulls(key)}" for key in keys)
+
+
+def _nulls(key: SortBy) -> str:
+    """Only where they are not at the end at which they are least."""
+    return "" if key.nulls_first != key.descending else f" nulls {'first' if key.nulls_first else 'last'}"
+
+
+def _range(limit: int | None, offset: int) -> str:
+    count = "all" if limit is None else str(limit)
+    return f"{count}, {offset}" if offset else count
 
 
 def _product(factors: Iterable[Expr]) -> str:

@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["number", "string", "bytes", "quoted", "name", "symbol
 # `div`, `like` and their kin are operators, the others open a form of their own. Compared in lower case.
 RESERVED = frozenset(
     "after and as case cast div else end escape exists false ilike in is "
-    "like max min not null of or rlike sum then true when".split()
+    "like max min not null of or rlike sum then topk true when".split()
 )
 
 _TOKEN = re.compile(
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     | (?P<string>'(?:[^']|'')*')
     | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    | (?P<symbol><=>|:=|<>|<=|>=|[-+*/%(),:=<>{}\[\]])
+    | (?P<symbol><=>|:=|<>|<=|>=|[-+*/%(),:;=<>{}\[\]])
     """,
     re.VERBOSE,
 )

@@ -104,13 +104,13 @@ class Interpreter:
         re-evaluated for one of them is so once, at the end."""
         moved = [name for name, table in pending.items() if table.rows]
         triggers = [self.program.triggers[name] for name in moved]
-        late = _deferrable([s for trigger in triggers for s in trigger.statements])
+        late = deferrable([s for trigger in triggers for s in trigger.statements])
         for trigger in triggers:
             changes = {trigger.relation: pending[trigger.relation]}
             for s in trigger.statements:
                 if s.target not in late:
                     self._execute(s, changes)
-        for s in _in_order(late):
+        for s in in_order(late):
             self._execute(s, {})
 
     def _execute(self, s: Statement, changes: dict[str, Table]) -> None:
@@ -173,7 +173,7 @@ class Interpreter:
         return {row: weight for row, weight in total.items() if weight != 0}
 
 
-def _deferrable(statements: Sequence[Statement]) -> dict[str, Statement]:
+def deferrable(statements: Sequence[Statement]) -> dict[str, Statement]:
     """The stores to re-evaluate at the end: nobody who runs before then reads them or their change."""
     late = {s.target: s for s in statements if s.op == ":="}
     while True:
@@ -185,7 +185,7 @@ def _deferrable(statements: Sequence[Statement]) -> dict[str, Statement]:
         late = kept
 
 
-def _in_order(statements: Mapping[str, Statement]) -> Iterator[Statement]:
+def in_order(statements: Mapping[str, Statement]) -> Iterator[Statement]:
     """Re-evaluated stores that others read come before them."""
     done: set[str] = set()
 

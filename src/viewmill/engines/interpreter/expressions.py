@@ -20,13 +20,15 @@ from viewmill.algebra.nodes import (
     Lift,
     Product,
     Relation,
+    SortBy,
     Sum,
     Test,
+    TopK,
     Value,
 )
 from viewmill.algebra.schema import schema
 from viewmill.engines.interpreter.scalars import Env, compile_scalar
-from viewmill.engines.interpreter.tables import Number, Rows, State
+from viewmill.engines.interpreter.tables import Number, Row, Rows, State
 from viewmill.errors import InternalError
 
 Run: TypeAlias = Callable[[State, Env], Iterator[tuple[Env, Number]]]
@@ -55,6 +57,8 @@ def compile_expr(expr: Expr, bound: frozenset[str] = frozenset()) -> Run:
             return _binding(var, bound, lambda state, env: _extreme(pick, [row[place] for row in rows(state, env)]))
         case Exists(body):
             return _listed(schema(body), bound, _grouped(body, schema(body), bound), one=True)
+        case TopK():
+            return _top(expr, bound)
         case AggSum(group, body):
             inner = bound - (set(schema(body)) - set(group))
             return _listed(group, bound, _grouped(body, group, inner))
@@ -158,6 +162,42 @@ def _listed(
             yield {**env, **dict(zip(names, row, strict=True))}, 1 if one else weight
 
     return run
+
+
+def _top(top: TopK, bound: frozenset[str]) -> Run:
+    """Pick from all rows for the inputs at hand; of those picked, the ones that agree with what is known."""
+    names = schema(top.body)
+    rows = _grouped(top.body, names, bound - set(names))
+    known = [(place, name) for place, name in enumerate(names) if name in bound]
+    passes = [(names.index(key.var), key) for key in reversed(top.order)]
+
+    def run(state: State, env: Env) -> Iterator[tuple[Env, Number]]:
+        found = [pair for pair in rows(state, env).items() if pair[1] > 0]
+        for place, key in passes:  # sorting is stable: the last pass, by the first key, decides
+            found.sort(key=lambda pair: _rank(pair[0][place], key), reverse=key.descending)
+        for row, weight in _cut_off(found, top.limit, top.offset):
+            if all(_same(env[name], row[place]) for place, name in known):
+                yield {**env, **dict(zip(names, row, strict=True))}, weight
+
+    return run
+
+
+def _rank(value: object, key: SortBy) -> tuple[object, ...]:
+    """Something to sort by: NaN is above all numbers, NULLs are at the end that the key says."""
+    if value is None:
+        return (0,) if key.nulls_first != key.descending else (3,)
+    return (2,) if value != value else (1, value)
+
+
+def _cut_off(rows: list[tuple[Row, Number]], limit: int | None, offset: int) -> Iterator[tuple[Row, Number]]:
+    skip, left = offset, limit
+    for row, weight in rows:
+        skipped = min(skip, weight)
+        taken = weight - skipped if left is None else min(weight - skipped, left)
+        skip -= skipped
+        left = None if left is None else left - taken
+        if taken:
+            yield row, taken
 
 
 def _union(terms: tuple[Expr, ...], bound: frozenset[str]) -> Run:

@@ -1,1 +1,5 @@
-"""The embedded engine: record pools in flat arrays, and compiled loops over them. The only importer of Numba."""
+"""The engine in this process: record pools, and triggers compiled with Numba."""
+
+from viewmill.engines.local.engine import LocalEngine
+
+__all__ = ["LocalEngine"]

@@ -1,42 +1,35 @@
-"""Exact arithmetic on 64-bit codes, for generated code. What does not fit is an OverflowError, never a wrong number."""
+"""Arithmetic on 64-bit codes, for generated code. What does not fit sets a flag and is never taken for a number."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
 import numpy as np
 
-from viewmill.engines.local.kernels import Ints, Weights, kernel
+from viewmill.engines.local import raw
+from viewmill.engines.local.interning import HEAP, STARTS
+from viewmill.engines.local.raw import OVERFLOW, ZERO_DIVISOR, Int, Real, add, multiply, peek, peek_byte, poke
 
-_MOST = np.int64(2**63 - 1)
-_ZERO: int = np.int64(0)  # type: ignore[assignment]
-_NAN: int = np.int64(0x7FF8000000000000)  # type: ignore[assignment]
+F = TypeVar("F", bound=Callable[..., Any])
 
-
-# Compiled signed arithmetic is taken not to wrap around, so a test of the result may be optimised away. Test before.
-
-
-@kernel
-def add(a: int, b: int) -> int:
-    if (b > 0 and a > _MOST - b) or (b < 0 and a < -_MOST - b):
-        raise OverflowError("a number has more than 64 bits")
-    return a + b
+NULL = np.int64(-(2**63))
+_NAN = np.int64(0x7FF8000000000000)
 
 
-@kernel
-def subtract(a: int, b: int) -> int:
-    if (b < 0 and a > _MOST + b) or (b > 0 and a < -_MOST + b):
-        raise OverflowError("a number has more than 64 bits")
-    return a - b
+def inlined(function: F) -> F:
+    """Compiled into generated code where it is called."""
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", inline="never")(function))
 
 
-@kernel
-def multiply(a: int, b: int) -> int:
-    if a != 0 and b != 0 and (a < -_MOST or b < -_MOST or abs(b) > _MOST // abs(a)):
-        raise OverflowError("a number has more than 64 bits")
-    return a * b
+@inlined
+def fail(flags: Int, flag: Int) -> None:
+    poke(flags, 0, peek(flags, 0) | flag)
 
 
-@kernel
-def round_off(a: int, unit: int) -> int:
+@inlined
+def round_off(a: Int, unit: Int) -> Int:
     """a / unit, rounded half away from zero."""
     whole, rest = abs(a) // unit, abs(a) % unit
     if rest >= unit - rest:
@@ -44,56 +37,114 @@ def round_off(a: int, unit: int) -> int:
     return whole if a >= 0 else -whole
 
 
-@kernel
-def quotient(a: int, b: int, digits: int) -> int:
+@inlined
+def truncated(a: Int, unit: Int) -> Int:
+    """a / unit, rounded towards zero."""
+    return abs(a) // unit if a >= 0 else -(abs(a) // unit)
+
+
+@inlined
+def quotient(a: Int, b: Int, digits: Int, flags: Int) -> Int:
     """a / b with so many more digits, rounded half away from zero: long division, a digit at a time."""
     if b == 0:
-        raise ZeroDivisionError("division by zero")
+        fail(flags, ZERO_DIVISOR)
+        return a
     top, below = abs(a), abs(b)
     for _ in range(-digits):
-        below = multiply(below, 10)
+        below = multiply(below, np.int64(10), flags)
+    if below == 0:  # overflowed, and flagged
+        return a
     whole, rest = top // below, top % below
     for _ in range(digits):
-        rest = multiply(rest, 10)
-        whole = add(multiply(whole, 10), rest // below)
+        rest = multiply(rest, np.int64(10), flags)
+        whole = add(multiply(whole, np.int64(10), flags), rest // below, flags)
         rest = rest % below
     if rest >= below - rest:
         whole += 1
     return whole if (a >= 0) == (b >= 0) else -whole
 
 
-@kernel
-def within(a: int, limit: int) -> int:
+@inlined
+def whole_quotient(a: Int, b: Int, flags: Int) -> Int:
+    """a / b rounded towards zero."""
+    if b == 0:
+        fail(flags, ZERO_DIVISOR)
+        return a
+    whole = abs(a) // abs(b)
+    return whole if (a >= 0) == (b >= 0) else -whole
+
+
+@inlined
+def remainder(a: Int, b: Int, flags: Int) -> Int:
+    """What is left of a, with its sign."""
+    if b == 0:
+        fail(flags, ZERO_DIVISOR)
+        return a
+    rest = abs(a) % abs(b)
+    return rest if a >= 0 else -rest
+
+
+@inlined
+def within(a: Int, limit: Int, flags: Int) -> Int:
     """The number, if it is less than the limit either way."""
-    if a >= limit or a < -limit:
-        raise OverflowError("a number does not fit its type")
+    if a >= limit or a <= -limit:
+        fail(flags, OVERFLOW)
     return a
 
 
-@kernel
-def divide(a: float, b: float) -> float:
+@inlined
+def within_bits(a: Int, limit: Int, flags: Int) -> Int:
+    """The number, if it is an integer type's: from -limit to limit - 1."""
+    if a >= limit or a < -limit:
+        fail(flags, OVERFLOW)
+    return a
+
+
+@inlined
+def divide(a: Real, b: Real, flags: Int) -> Real:
     if b == 0.0:
-        raise ZeroDivisionError("division by zero")
+        fail(flags, ZERO_DIVISOR)
+        return a
     return a / b
 
 
-@kernel
-def bits(value: float) -> int:
+@inlined
+def bits(value: Real) -> Int:
     """The code of a double. There is one zero and one NaN."""
     if value == 0.0:
-        return _ZERO
+        return np.int64(0)
     if value != value:
         return _NAN
-    return np.float64(value).view(np.int64)  # type: ignore[return-value]
+    return raw.bits(value)
 
 
-@kernel
-def double(code: int) -> float:
-    return np.int64(code).view(np.float64)
+@inlined
+def below(a: Real, b: Real) -> bool:
+    """a < b, where NaN is greater than every other number."""
+    return (a < b) or (b != b and a == a)
 
 
-@kernel
-def civil(days: int) -> tuple[int, int, int]:
+@inlined
+def same(a: Real, b: Real) -> bool:
+    """a = b, where NaN equals itself."""
+    return (a == b) or (a != a and b != b)
+
+
+@inlined
+def compare_texts(dictionary: Int, a: Int, b: Int) -> Int:
+    """Below, at or above 0 as string `a` sorts before, with or after string `b`, byte by byte."""
+    heap, offsets = peek(dictionary, HEAP), peek(dictionary, STARTS)
+    at, other = peek(offsets, a), peek(offsets, b)
+    length, other_length = peek(offsets, a + 1) - at, peek(offsets, b + 1) - other
+    for i in range(min(length, other_length)):
+        difference = peek_byte(heap, at + i) - peek_byte(heap, other + i)
+        if difference != 0:
+            return difference
+    return length - other_length
+
+
+@inlined
+def civil(days: Int) -> tuple[Int, Int, Int]:
     """Year, month and day of a date, by counting from March of year 0 in eras of 400 years."""
     shifted = days + 719468
     era = shifted // 146097
@@ -106,31 +157,22 @@ def civil(days: int) -> tuple[int, int, int]:
     return year_of_era + era * 400 + (1 if month <= 2 else 0), month, day
 
 
-@kernel
-def year_of(days: int) -> int:
+@inlined
+def year_of(days: Int) -> Int:
     return civil(days)[0]
 
 
-@kernel
-def month_of(days: int) -> int:
+@inlined
+def month_of(days: Int) -> Int:
     return civil(days)[1]
 
 
-@kernel
-def day_of(days: int) -> int:
+@inlined
+def day_of(days: Int) -> Int:
     return civil(days)[2]
 
 
-@kernel
-def quarter_of(days: int) -> int:
+@inlined
+def quarter_of(days: Int) -> Int:
     return (civil(days)[1] + 2) // 3
 
-
-@kernel
-def grown(keys: Ints, weights: Weights) -> tuple[Ints, Weights]:
-    """Output buffers of twice the length, with the same contents."""
-    longer_keys = np.empty((2 * keys.shape[0], keys.shape[1]), np.int64)
-    longer_keys[: keys.shape[0]] = keys
-    longer_weights = np.empty(2 * weights.shape[0], weights.dtype)
-    longer_weights[: weights.shape[0]] = weights
-    return longer_keys, longer_weights

@@ -1,8 +1,9 @@
 """Generated source on disk, so that its machine code is there for the next process.
 
-Numba keeps compiled code beside the file a function comes from, so every kernel is a module of its own, named by its
-fingerprint: the source, with the versions it was generated and compiled by. `VIEWMILL_CACHE` says where, else the
-user's cache directory; where nothing can be written, a kernel is compiled for this process only.
+Numba keeps compiled code beside the file a function comes from, so every function is a module of its own, named by its
+fingerprint: the source, the versions it was generated and compiled by, and the sources of what it calls.
+`VIEWMILL_CACHE` says where, else the user's cache directory; where nothing can be written, it is compiled for this
+process only.
 """
 
 from __future__ import annotations
@@ -12,33 +13,34 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numba
 
+from viewmill.engines.local.compiling import fingerprint
 from viewmill.errors import InternalError
 
-GENERATION = 1
-"""Raise this when what generated code calls changes its meaning."""
-
 _HEADER = """\
-import numpy as np
 from numba import njit
 from numpy import float64, int64
 
 from viewmill.engines.local.arithmetic import (
-    add, bits, day_of, divide, double, grown, month_of, multiply, quarter_of, quotient, round_off, subtract, within,
-    year_of,
+    below, bits, compare_texts, day_of, divide, month_of, quarter_of, quotient, remainder, round_off, same, truncated,
+    whole_quotient, within, within_bits, year_of,
 )
-from viewmill.engines.local.kernels import HIGH, after, find, first
+from viewmill.engines.local.lookup import after, alive, find, first
+from viewmill.engines.local.raw import add, call, double, multiply, peek, poke, subtract
+from viewmill.engines.local.string_tables import look_up
 
 NULL = int64(-(2**63))
 
 
-@njit(cache={cache}, nogil=True)
+@njit("void(int64, int64, int64, int64)", cache={cache}, nogil=True, error_model="numpy")
 """
+
+Compiled = Callable[[int, int, int, int], None]
 
 
 def directory() -> Path:
@@ -47,33 +49,54 @@ def directory() -> Path:
     return base / "kernels"
 
 
+def is_cached(source: str) -> bool:
+    """Some process has compiled this source before, so that it is quick to load."""
+    path = _path(source)
+    return any(path.parent.glob(f"__pycache__/{path.stem}.*.nbc"))
+
+
 @lru_cache(maxsize=10_000)
-def compiled(source: str) -> Callable[..., Any]:
-    """The function `kernel` of the source, to be compiled when it is first called."""
+def compiled(source: str) -> Compiled:
+    """The function `run` of the source."""
     try:
         return _from_file(source)
     except OSError:
         names: dict[str, Any] = {}
-        exec(compile(_HEADER.format(cache=False) + source, "<kernel>", "exec"), names)
-        function: Callable[..., Any] = names["kernel"]
+        exec(compile(_HEADER.format(cache=False) + source, "<generated>", "exec"), names)
+        function: Compiled = names["run"]
         return function
 
 
-def _from_file(source: str) -> Callable[..., Any]:
-    text = _HEADER.format(cache=True) + source
-    mark = f"{GENERATION} {numba.__version__} {text}"
-    name = "viewmill_kernel_" + hashlib.blake2b(mark.encode(), digest_size=12).hexdigest()
-    path = directory() / f"{name}.py"
+@cache
+def _library() -> str:
+    """The code that generated code calls: if it changes, so does what was compiled with it."""
+    here = Path(__file__).parent
+    digest = hashlib.blake2b(fingerprint().encode(), digest_size=12)
+    for name in ("arithmetic", "lookup", "interning", "string_tables", "wordcode"):
+        file = here / f"{name}.py"
+        digest.update(file.read_bytes() if file.exists() else b"")
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=10_000)
+def _path(source: str) -> Path:
+    mark = f"{numba.__version__} {_library()} {_HEADER} {source}"
+    name = "viewmill_" + hashlib.blake2b(mark.encode(), digest_size=12).hexdigest()
+    return directory() / f"{name}.py"
+
+
+def _from_file(source: str) -> Compiled:
+    path = _path(source)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(text)
+        draft.write_text(_HEADER.format(cache=True) + source)
         draft.replace(path)  # a whole file or none, also with several processes at it
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise InternalError(f"cannot load generated code from {path}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # machine code from the cache names the module it belongs to
+    sys.modules[path.stem] = module  # machine code from the cache names the module it belongs to
     spec.loader.exec_module(module)
-    function: Callable[..., Any] = module.kernel
+    function: Compiled = module.run
     return function

@@ -7,57 +7,78 @@
     Q(p) += Sum[p](Exists(d_set_2(k)) * M(k, p))
 
 `Exists` needs to see the whole weight of a row. A pool has it, since merging adds up what belongs to one key; the
-nested loops of a kernel see a row's weight in parts.
+nested loops of compiled code see a row's weight in parts. In the same way a pending batch, which can only be read from
+first to last, becomes a change of its own where it is looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from viewmill.algebra.build import agg_sum
-from viewmill.algebra.nodes import DeltaRelation, Exists, Expr, Relation, Sum
-from viewmill.algebra.schema import children, inputs, relations, schema, with_children
+from viewmill.algebra.build import agg_sum, product, sum_
+from viewmill.algebra.nodes import AggSum, DeltaRelation, Exists, Expr, Lift, Product, Relation, Sum, Test, Value
+from viewmill.algebra.schema import bottom_up, children, inputs, relations, schema, with_children
+from viewmill.engines.local.sources import Source, Sources
 
-KeysOf = Callable[[Relation | DeltaRelation], tuple[str, ...]]
-"""All keys of the source that an atom reads."""
-
-
-@dataclass(slots=True)
-class Hoisted:
-    """A statement's expression with its sets in front of it, in the order they must be computed."""
-
-    expr: Expr
-    sets: list[tuple[str, tuple[str, ...], Expr]] = field(default_factory=list)
+NewSet = Callable[[tuple[str, ...], Expr], str]
+"""Give a set with these keys a name, and compute it first. The same set has one name."""
 
 
-def hoist(expr: Expr, keys_of: KeysOf, *, anew: bool) -> Hoisted:
-    """`anew`: the expression runs over whole relations anyway, so sets of them may be computed, too."""
-    done = Hoisted(expr)
-    done.expr = _hoist(expr, keys_of, anew, done)
-    return done
-
-
-def _hoist(expr: Expr, keys_of: KeysOf, anew: bool, done: Hoisted) -> Expr:
-    expr = with_children(expr, tuple(_hoist(part, keys_of, anew, done) for part in children(expr)))
+def hoist(expr: Expr, sources: Sources, new_set: NewSet, *, anew: bool) -> Expr:
+    """`anew`: the expression runs over whole stores anyway, so sets of them may be computed, too."""
+    expr = with_children(expr, tuple(hoist(part, sources, new_set, anew=anew) for part in children(expr)))
     match expr:
-        case Exists(body) if not inputs(body) and schema(body) and not is_distinct(body, keys_of):
+        case Exists(body) if not inputs(body) and schema(body) and not is_distinct(body, sources):
             if relations(body) and not anew:
                 return expr
             keys = schema(body)
-            name = f"set_{len(done.sets) + 1}"
-            done.sets.append((name, keys, agg_sum(keys, body)))
-            return Exists(DeltaRelation(name, keys, keys))
+            return Exists(DeltaRelation(new_set(keys, agg_sum(keys, body)), keys, keys))
         case _:
             return expr
 
 
-def is_distinct(body: Expr, keys_of: KeysOf) -> bool:
+def hoist_batches(expr: Expr, sources: Sources, new_set: NewSet) -> Expr:
+    """Batches stay only where they are scanned: as the first rows of a product."""
+
+    def looked_up(part: Expr) -> Expr:
+        def step(node: Expr) -> Expr:
+            if isinstance(node, DeltaRelation) and sources(node).kind == "batch":
+                fields = tuple(dict.fromkeys(node.fields))
+                name = new_set(fields, agg_sum(fields, DeltaRelation(node.name, fields, fields)))
+                return DeltaRelation(name, node.fields, node.vars)
+            return node
+
+        return bottom_up(step, part)
+
+    match expr:
+        case AggSum(group, body):
+            return agg_sum(group, hoist_batches(body, sources, new_set))
+        case Sum(parts) if not is_overlay(parts):
+            return sum_(hoist_batches(part, sources, new_set) for part in parts)
+        case Product(factors):
+            at = next((i for i, f in enumerate(factors) if not _binds_no_rows(f)), len(factors))
+            done = [f if i < at else hoist_batches(f, sources, new_set) for i, f in enumerate(factors[: at + 1])]
+            return product(*done, *map(looked_up, factors[at + 1 :]))
+        case DeltaRelation():
+            return expr
+        case _:
+            return looked_up(expr)
+
+
+def _binds_no_rows(factor: Expr) -> bool:
+    return isinstance(factor, Test | Value) or (isinstance(factor, Lift) and isinstance(factor.body, Value))
+
+
+def is_distinct(body: Expr, sources: Sources) -> bool:
     """The rows come once each: all keys of one source are read, or of a store with its change."""
     parts = body.terms if isinstance(body, Sum) else (body,)
     if len(parts) > 1 and not is_overlay(parts):
         return False
-    return all(isinstance(p, Relation | DeltaRelation) and set(p.fields) == set(keys_of(p)) for p in parts)
+    return all(isinstance(p, Relation | DeltaRelation) and _is_whole(p, sources(p)) for p in parts)
+
+
+def _is_whole(atom: Relation | DeltaRelation, source: Source) -> bool:
+    return source.kind != "batch" and set(atom.fields) == set(source.keys)
 
 
 def is_overlay(parts: tuple[Expr, ...]) -> bool:

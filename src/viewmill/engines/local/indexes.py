@@ -1,76 +1,83 @@
 """A slice index: all records whose key has given values in given columns.
 
 The index on columns (0, 2) of a pool with keys (a, b, c) answers "every record with this a and this c" in time that
-follows the number of such records. Sub-keys are hashed to the first record of a doubly linked chain; the chains run
-through two arrays as long as the pool, so linking and unlinking a record moves no memory.
+follows the number of such records. Compiled code does that (`chains.py`, `lookup.py`); here are the arrays, and the
+words of the pool's control block that say where they are.
 """
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
-from viewmill.engines.local import kernels
-from viewmill.engines.local.kernels import Arrays, Slice
+from viewmill.engines.local import layout
 from viewmill.engines.local.memory import Memory
+from viewmill.engines.local.kernels import copy_slots
+from viewmill.engines.local.tables import SMALLEST_TABLE, load_limit, table_size
 
-SMALLEST_TABLE = 16
-
-
-def load_limit(size: int) -> int:
-    """How many entries a hash table of this size may hold: five eighths keep probes short."""
-    return size * 5 // 8
+Ints: TypeAlias = NDArray[np.int64]
 
 
-def table_size(entries: int) -> int:
-    """The smallest power of two that may hold so many entries."""
-    size = SMALLEST_TABLE
-    while load_limit(size) < entries:
-        size *= 2
-    return size
+def address(array: NDArray[Any]) -> int:
+    return int(array.ctypes.data)
 
 
 class SliceIndex:
-    def __init__(self, columns: tuple[int, ...], capacity: int, memory: Memory) -> None:
+    """The arrays of one slice. `words` is its part of the control block."""
+
+    def __init__(self, columns: tuple[int, ...], words: Ints, capacity: int, memory: Memory) -> None:
         self.columns = columns
+        self.words = words
         self._memory = memory
-        self.arrays = Slice(
-            columns=memory.array((len(columns),), np.int64),
-            heads=memory.array((SMALLEST_TABLE,), np.int64),
-            nexts=memory.array((capacity,), np.int64),
-            prevs=memory.array((capacity,), np.int64),
-            counts=memory.array((3,), np.int64),
-        )
-        self.arrays.columns[:] = columns
-        self.arrays.counts[kernels.CHAIN_LIMIT] = load_limit(SMALLEST_TABLE)
+        self._positions: Ints = memory.array((1 + len(columns),), np.int64)
+        self._positions[:] = (len(columns), *columns)
+        self.heads: Ints = memory.array((SMALLEST_TABLE,), np.int64)
+        self.nexts: Ints = memory.array((capacity,), np.int64)
+        self.prevs: Ints = memory.array((capacity,), np.int64)
+        self._publish()
 
     @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays)
+    def arrays(self) -> tuple[Ints, ...]:
+        return self._positions, self.heads, self.nexts, self.prevs
 
     def grow_records(self, capacity: int) -> None:
         """Follow the pool to a new capacity."""
-        old = self.arrays
-        nexts = self._memory.array((capacity,), np.int64)
-        prevs = self._memory.array((capacity,), np.int64)
-        nexts[: len(old.nexts)] = old.nexts
-        prevs[: len(old.prevs)] = old.prevs
-        self.arrays = old._replace(nexts=nexts, prevs=prevs)
-        self._memory.release(old.nexts)
-        self._memory.release(old.prevs)
+        self.nexts = longer(self._memory, self.nexts, capacity)
+        self.prevs = longer(self._memory, self.prevs, capacity)
+        self._publish()
 
     def reserve(self, chains: int) -> None:
-        """Make room for so many more sub-keys."""
-        old = self.arrays
-        entries = int(old.counts[kernels.CHAINS]) + chains
-        if entries <= old.counts[kernels.CHAIN_LIMIT]:
-            return
-        heads = self._memory.array((table_size(entries),), np.int64)
-        kernels.copy_slots(old.heads, heads)
-        old.counts[kernels.CHAIN_LIMIT] = load_limit(len(heads))
-        self.arrays = old._replace(heads=heads)
-        self._memory.release(old.heads)
+        """Make room for so many sub-keys."""
+        if chains > load_limit(len(self.heads)):
+            old = self.heads
+            self.heads = wider(self._memory, old, int(self.words[layout.CHAIN_MASK]) + 1, chains)
+            self._publish()
 
-    def link_new(self, pool: Arrays) -> None:
-        """Index what the pool inserted since the last call, growing as needed."""
-        while not kernels.link_new(pool, self.arrays):
-            self.reserve(int(self.arrays.counts[kernels.CHAINS]) + 1)
+    def _publish(self) -> None:
+        words = self.words
+        words[layout.COLUMNS] = address(self._positions)
+        words[layout.NEXTS] = address(self.nexts)
+        words[layout.PREVS] = address(self.prevs)
+        if words[layout.HEADS] != address(self.heads):
+            words[layout.HEADS] = address(self.heads)
+            words[layout.HEAD_ROOM] = len(self.heads)
+            words[layout.CHAIN_MASK] = len(self.heads) - 1
+            words[layout.CHAIN_LIMIT] = load_limit(len(self.heads))
+
+
+def longer(memory: Memory, old: NDArray[Any], length: int) -> NDArray[Any]:
+    """A copy in a longer array, for which the old one is given up."""
+    new = memory.array((length, *old.shape[1:]), old.dtype)
+    new[: len(old)] = old
+    memory.release(old)
+    return new
+
+
+def wider(memory: Memory, old: Ints, used: int, entries: int) -> Ints:
+    """A table for so many entries, with those of the old one's part in use, which is given up."""
+    new: Ints = memory.array((table_size(entries),), np.int64)
+    copy_slots(address(old), used, address(new), len(new) - 1)
+    memory.release(old)
+    return new

@@ -1,27 +1,31 @@
-"""A statement as Python source: nested loops over record pools, for Numba to compile (Hot Dog sections 5 and 6.1).
+"""Statements as Python source: nested loops over record pools, for Numba to compile (Hot Dog sections 5 and 6.1).
 
-    Q(b) += Sum[b](d_R(b) * M_ST(b))
+    Q(b) += Sum[b](d_R(a, b) * {a > 3} * M_ST(b))
 =>
-    for r1 in range(d_R.counts[HIGH]):
-        if d_R.weights[r1] != 0:
-            v_b = d_R.keys[r1, 0]
-            r2 = find(s_M_ST, (v_b,))
-            if r2 >= 0:
-                # emit (v_b,) with weight d_R.weights[r1] * s_M_ST.weights[r2]
+    for i in range(rows):
+        v_a = peek(c_a, i * s_a)
+        if v_a > 3:
+            v_b = peek(c_b, i * s_b)
+            r1 = find(M_ST, (v_b,))
+            if r1 >= 0:
+                # emit (v_b,) with the weight of the batch's row times the record's, into the OUT rows of Q's pool
 
-A product is a nest: each factor opens a loop or an `if`, and the innermost line emits a row. Rows are written to a
-buffer, and merged into the target afterwards: so a statement reads the state before it, can grow nothing under its
-own feet, and fails before it has changed anything.
+A product is a nest: each factor opens a loop or an `if`, and the innermost lines emit a row. Statements that begin with
+the same factors share them: the factors of all statements form a tree, and what stands at one leaf for several lanes of
+one pool is one row. Variables are loaded where they are first needed.
 
-`M + d_M`, the store after the batch, is read as one source, because what is tested for existence or searched for the
-least must be the sum of both weights.
+Rows are emitted into a buffer of the target's pool and merged later, so every statement reads the state before the
+batch, and nothing grows under a loop. `M + d_M`, the store after the batch, is read as one source, because what is tested
+for existence or searched for the least must be the sum of both weights.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from viewmill.algebra.build import terms
 from viewmill.algebra.nodes import (
@@ -37,168 +41,218 @@ from viewmill.algebra.nodes import (
     Test,
     Value,
 )
-from viewmill.algebra.scalars import Scalar, Var
-from viewmill.algebra.schema import schema, unshadowed
-from viewmill.algebra.typing import variable_types, weight_type
+from viewmill.algebra.scalars import Call, Var
+from viewmill.algebra.schema import schema
+from viewmill.algebra.typing import scalar_type, weight_type
+from viewmill.engines.local import layout
 from viewmill.engines.local.hoist import is_distinct, is_overlay
+from viewmill.engines.local.paths import Branch, Lane, Leaf, Tree, Write
 from viewmill.engines.local.scalars import CannotLower, ScalarLowering, Tables
-from viewmill.types import BIGINT, STRING, Type
+from viewmill.engines.local.sources import Atom, Source, Sources
+from viewmill.types import BIGINT, BINARY, STRING, Type
 
 
 @dataclass(frozen=True, slots=True)
-class SourceInfo:
-    """Rows to read: a store, or a pending change of a store or relation."""
+class Word:
+    """One word of a function's environment: a pool's block, a string's code, a table's address, ..."""
 
-    name: str
-    change: bool
-    keys: tuple[str, ...]
-    types: tuple[Type, ...]
-    weight: Type
-
-    @property
-    def prefix(self) -> str:
-        plain = "".join(c if c.isalnum() and c.isascii() else f"_{ord(c):x}_" for c in self.name)
-        return f"{'d' if self.change else 's'}_{plain}"
-
-
-Sources = Callable[[str, bool], SourceInfo]
+    kind: Literal["pool", "slice", "text", "table", "dictionary"]
+    what: object = None
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """Source of one function, and what its arguments are, in order."""
+class Lowered:
+    """Source of one function `run(env, batch, rows, flags)`, and what its environment holds."""
 
     source: str
-    pools: tuple[SourceInfo, ...]
-    slices: tuple[tuple[SourceInfo, tuple[int, ...]], ...]
-    texts: tuple[str, ...]
-    functions: tuple[tuple[Scalar, Type], ...]
-    keys: tuple[str, ...]
-    types: tuple[Type, ...]
-    weight: Type
+    words: tuple[Word, ...]
+    slices: tuple[tuple[str, tuple[int, ...]], ...]  # slice indexes it reads, by pool
+    writes: tuple[str, ...]  # pools it emits into
+    columns: frozenset[str]  # columns of the batch it reads
 
 
-def lower(expr: Expr, keys: tuple[str, ...], types: tuple[Type, ...], weight: Type, sources: Sources) -> Kernel:
-    """The kernel that emits the rows of `expr` over `keys`, with weights in the form of `weight`."""
-    return _Lowering(sources, expr, keys, types, weight).kernel()
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Writes that run together. `then` is what happens to the rows they emit: kept for later, merged, or put."""
+
+    writes: tuple[Write, ...]
+    then: Literal["", "merge", "put"] = ""
 
 
-Then = Callable[[list[str]], None]
+class Weight(NamedTuple):
+    """Source for a number, and its type: a decimal is its digits without the point."""
+
+    text: str
+    type: Type
+
+
+Weights = list[Weight]
+Then = Callable[[Weights], None]
+_FULL = 4
+
+
+def lower(steps: tuple[Step, ...], sources: Sources, columns: tuple[str, ...]) -> Lowered:
+    """`columns` are those of the batch, in order; its weights come after them."""
+    function = _Function(sources, columns)
+    for step in steps:
+        function.step(step)
+    return function.finished()
 
 
 @dataclass(slots=True)
-class _Access:
-    """How one atom is read: a record variable, and the source of its weight."""
+class _Names:
+    """Source names of pools, kept apart and readable."""
 
-    info: SourceInfo
-    atom: Relation | DeltaRelation
+    taken: dict[str, str] = field(default_factory=dict)
+
+    def of(self, pool: str) -> str:
+        if pool not in self.taken:
+            plain = re.sub(r"\W", "_", pool, flags=re.ASCII)
+            name, count = f"p_{plain}", 1
+            while name in self.taken.values():
+                count += 1
+                name = f"p_{plain}_{count}"
+            self.taken[pool] = name
+        return self.taken[pool]
 
 
-class _Lowering:
-    def __init__(
-        self, sources: Sources, expr: Expr, keys: tuple[str, ...], types: tuple[Type, ...], weight: Type
-    ) -> None:
+class _Function:
+    """The lines of one function, step by step."""
+
+    def __init__(self, sources: Sources, columns: tuple[str, ...]) -> None:
         self._sources = sources
-        self._keys = keys
-        self._types = types
-        self._weight = weight
+        self._columns = columns
         self._tables = Tables()
-        expr = unshadowed(expr)
-        self._expr = expr
-        self._var_types = variable_types(expr, self._field_type, None, self._source_weight)
-        self._scalars = ScalarLowering(self._var_types, self._tables)
-        self._pools: dict[SourceInfo, None] = {}
-        self._slices: dict[tuple[SourceInfo, tuple[int, ...]], None] = {}
+        self._names = _Names()
+        self._words: dict[str, Word] = {}
+        self._slices: dict[tuple[str, tuple[int, ...]], None] = {}
+        self._written: dict[str, None] = {}
+        self._used: dict[str, None] = {}
+        self._column_of: dict[str, str] = {}
+        self._body: list[str] = []
+        self._count = 0
+
+    def finished(self) -> Lowered:
+        words = dict(self._words)
+        words |= {f"text{i}": Word("text", text) for i, text in enumerate(self._tables.constants)}
+        words |= {f"table{i}": Word("table", function) for i, function in enumerate(self._tables.functions)}
+        if self._tables.compares:
+            words["dictionary"] = Word("dictionary")
+        lines = ["def run(env, batch, rows, flags):"]
+        lines += [f"    {name} = peek(env, {i})" for i, name in enumerate(words)]
+        lines += self._body or ["    pass"]
+        source = "\n".join(lines) + "\n"
+        return Lowered(source, tuple(words.values()), tuple(self._slices), tuple(self._written), frozenset(self._used))
+
+    # --- one step: loops, and what becomes of the rows
+
+    def step(self, step: Step) -> None:
+        tree = Tree(self._sources)
+        for write in step.writes:
+            tree.add(write)
+        self._types = tree.types
+        self._scalars = ScalarLowering(tree.types, self._tables, tree.not_null)
         self._lines: list[str] = []
         self._depth = 1
-        self._count = 0
         self._bound: list[str] = []
+        self._late: dict[str, str] = {}
+        self._bases: dict[str, str] = {}
+        self._outs: dict[str, None] = {}
+        self._totals: dict[str, list[str]] = {}
+        for leaf in tree.root.leaves:
+            self._leaf(leaf, [])
+        for branch in tree.root.branches.values():
+            self._branch(branch, [])
+        self._body += self._opening() + self._lines + self._closing(step)
 
-    def _field_type(self, name: str, field_: str) -> Type:
-        # Stores and changes of stores have the same keys; a change of a relation has the relation's fields.
-        for change in (False, True):
-            try:
-                info = self._sources(name, change)
-            except KeyError:
+    def _opening(self) -> list[str]:
+        """Addresses that hold still while the loops run, and where each pool's rows go."""
+        lines = [f"    {name} = {source}" for name, source in self._bases.items()]
+        for pool in self._outs:
+            p = self._names.of(pool)
+            if pool in self._totals:
+                lines += [f"    {total} = {'0.0' if total[0] == 'x' else 'int64(0)'}" for total in self._totals[pool]]
+                lines.append(f"    n_{p} = int64(0)")
                 continue
-            return info.types[info.keys.index(field_)]
-        raise CannotLower(f"the unknown source {name}")
+            lines.append(f"    n_{p} = peek({p}, {layout.EMITTED})")
+            lines.append(f"    l_{p} = peek({p}, {layout.OUT_LIMIT})")
+            lines.append(f"    o_{p} = peek({p}, {layout.OUT})")
+        return lines
 
-    def _source_weight(self, atom: Relation | DeltaRelation) -> Type:
-        return self._sources(atom.name, isinstance(atom, DeltaRelation)).weight
+    def _closing(self, step: Step) -> list[str]:
+        lines: list[str] = []
+        for pool in self._outs:
+            p = self._names.of(pool)
+            self._written[pool] = None
+            if pool in self._totals:
+                lines += self._one_row(pool, p)
+            else:
+                lines.append(f"    poke({p}, {layout.EMITTED}, n_{p})")
+            if step.then:
+                function = layout.MERGE if step.then == "merge" else layout.PUT
+                lines += [
+                    f"    failed = call(peek({p}, {function}), {p}, 0)",
+                    "    if failed != 0:",
+                    "        poke(flags, 0, failed)",
+                    "        return",
+                ]
+        return lines
 
-    def _weight_type(self, expr: Expr) -> Type:
-        return weight_type(expr, self._field_type, self._var_types, self._source_weight)
-
-    # --- the function around it
-
-    def kernel(self) -> Kernel:
-        for term in terms(self._expr):
-            self._bound = []
-            self._emit(term, [], lambda weight, term=term: self._emit_row(weight, term))  # type: ignore[misc]
-        body = self._lines
-        args = [info.prefix for info in self._pools]
-        args += [f"{info.prefix}_{_columns(columns)}" for info, columns in self._slices]
-        args += ["texts", *(f"table{i}" for i in range(len(self._tables.functions)))]
-        zero = "float64" if self._weight.is_floating else "int64"
-        lines = [
-            f"def kernel({', '.join(args)}):",
-            f"    out_keys = np.empty((64, {len(self._keys)}), np.int64)",
-            f"    out_weights = np.empty(64, np.{zero})",
-            "    n = 0",
-            *body,
-            "    return out_keys[:n], out_weights[:n]",
+    def _one_row(self, pool: str, p: str) -> list[str]:
+        """A pool without keys has one record: its lanes are added up in variables, and emitted at the end."""
+        codes = [f"bits({total})" if total.startswith("x") else total for total in self._totals[pool]]
+        return [
+            f"    if n_{p} != 0:",
+            f"        n_{p} = peek({p}, {layout.EMITTED})",
+            f"        l_{p} = peek({p}, {layout.OUT_LIMIT})",
+            f"        o_{p} = peek({p}, {layout.OUT})",
+            *("        " + line for line in self._make_room(p)),
+            *(f"        poke(o_{p}, n_{p} * {len(codes)} + {i}, {code})" for i, code in enumerate(codes)),
+            f"        poke({p}, {layout.EMITTED}, n_{p} + 1)",
         ]
-        return Kernel(
-            "\n".join(lines) + "\n",
-            tuple(self._pools),
-            tuple(self._slices),
-            tuple(self._tables.constants),
-            tuple(self._tables.functions),
-            self._keys,
-            self._types,
-            self._weight,
-        )
 
-    def _emit_row(self, weight: list[str], term: Expr) -> None:
-        produced = self._weight_type(term)
-        total = self._total(weight, produced, self._weight)
-        self._line("if n == out_weights.shape[0]:")
-        self._line("    out_keys, out_weights = grown(out_keys, out_weights)")
-        for i, (key, type_) in enumerate(zip(self._keys, self._types, strict=True)):
-            self._line(f"out_keys[n, {i}] = {self._key(key, type_)}")
-        self._line(f"out_weights[n] = {total}")
-        self._line("n += 1")
-
-    def _key(self, var: str, type_: Type) -> str:
-        return self._scalars.code(Var(var), type_)
-
-    def _total(self, weight: list[str], produced: Type, wanted: Type) -> str:
-        """The product of the weights, in the form of the target's."""
-        if wanted.is_floating:
-            return " * ".join(weight) if weight else "1.0"
-        total = weight[0] if weight else "1"
-        for factor in weight[1:]:
-            total = f"multiply({total}, {factor})"
-        shift = wanted.scale - produced.scale
-        if shift < 0:
-            raise CannotLower("a weight with more digits than its store")
-        return f"multiply({total}, {10**shift})" if shift else total
+    def _make_room(self, p: str) -> list[str]:
+        return [
+            f"if n_{p} == l_{p}:",
+            f"    poke({p}, {layout.EMITTED}, n_{p})",
+            f"    poke({p}, {layout.NEEDED}, 0)",
+            f"    if call(peek({p}, {layout.GROW}), peek({p}, {layout.POOL}), {layout.GROW_OUT}) != 0:",
+            f"        poke(flags, 0, {_FULL})",
+            "        return",
+            f"    l_{p} = peek({p}, {layout.OUT_LIMIT})",
+            f"    o_{p} = peek({p}, {layout.OUT})",
+        ]
 
     # --- lines
 
     def _line(self, text: str) -> None:
+        """A line of source, after those that load what it needs and was not needed before."""
+        for name in re.findall(r"\bv_\w+", text):
+            if name in self._late:
+                source = self._late.pop(name)
+                self._need_column(source)
+                self._line(f"{name} = {source}")
         self._lines.append("    " * self._depth + text)
+
+    def _need_column(self, source: str) -> None:
+        """A column of the batch is there for functions that read it."""
+        column = source[len("peek(") : source.index(",")]
+        if column in self._column_of:
+            place = self._columns.index(self._column_of[column])
+            self._used[self._columns[place]] = None
+            self._bases[column] = f"peek(batch, {2 * place})"
+            self._bases["s" + column[1:]] = f"peek(batch, {2 * place + 1})"
 
     @contextmanager
     def _inside(self, opening: str) -> Iterator[None]:
         self._line(opening)
         self._depth += 1
-        start = len(self._lines)
+        start, late, bound = len(self._lines), dict(self._late), list(self._bound)
         yield
         if len(self._lines) == start:
-            self._line("pass")
+            self._lines.append("    " * self._depth + "pass")
         self._depth -= 1
+        self._late, self._bound = late, bound
 
     def _fresh(self, stem: str) -> str:
         self._count += 1
@@ -206,33 +260,142 @@ class _Lowering:
 
     @contextmanager
     def _binding(self, *names: str) -> Iterator[None]:
-        before = list(self._bound)
+        before, late = list(self._bound), dict(self._late)
         self._bound += names
         yield
-        self._bound = before
+        self._bound, self._late = before, late
 
-    # --- expressions
+    # --- the tree of factors
 
-    def _emit(self, expr: Expr, weight: list[str], then: Then) -> None:
+    def _branch(self, branch: Branch, path: list[tuple[Branch, Weight]]) -> None:
+        def below(weights: Weights) -> None:
+            here = [*path, *((branch, weight) for weight in weights)]
+            for leaf in branch.leaves:
+                self._leaf(leaf, here)
+            for child in branch.branches.values():
+                self._branch(child, here)
+
+        factor = branch.factor
+        assert factor is not None
+        if not isinstance(factor, Relation | DeltaRelation):
+            self._emit(factor, [], below)
+        elif self._sources(factor).kind == "batch":
+            self._batch(factor, below)
+        else:
+            self._rows([factor], below, by_record=True)
+
+    def _leaf(self, leaf: Leaf, path: list[tuple[Branch, Weight]]) -> None:
+        """One row for all lanes that are written here under one key."""
+        target = leaf.target
+        p = self._pool(target.pool)
+        self._outs[target.pool] = None
+        lanes = {number: self._weight_of(lane, path) for number, lane in leaf.lanes.items()}
+        if not target.keys:
+            self._add_up(leaf, p, lanes)
+            return
+        for line in self._make_room(p):
+            self._line(line)
+        words = len(target.keys) + target.lanes
+        at = self._fresh("at")
+        codes = [self._scalars.code(Var(key), t) for key, t in zip(leaf.keys, target.types, strict=True)]
+        codes += [lanes.get(lane, "int64(0)") for lane in range(target.lanes)]
+        self._line(f"{at} = o_{p} + n_{p} * {8 * words}")
+        for i, code in enumerate(codes):
+            self._line(f"poke({at}, {i}, {code})")
+        self._line(f"n_{p} += 1")
+
+    def _weight_of(self, lane: Lane, path: list[tuple[Branch, Weight]]) -> str:
+        """The weight of a row in the form of the target's: a code, or a double for a pool without keys."""
+        # The record found by a branch is read in the lane that this statement means.
+        weights = [
+            self._lane(weight.text, lane.sources[branch.number])
+            if branch.number in lane.sources and lane.sources[branch.number].kind != "batch"
+            else weight
+            for branch, weight in path
+        ]
+        nulls: list[str] = []
+        for scalar in lane.values:
+            low = self._scalars.weight(scalar, scalar_type(scalar, self._types))
+            weights.append(Weight(low.value, low.type))
+            if low.null is not None:
+                nulls.append(low.null)
+        wanted = lane.target.weight
+        total = self._total(weights, wanted)
+        if nulls:
+            total = f"({_zero(wanted)} if {' or '.join(nulls)} else {total})"
+        return f"bits({total})" if wanted.is_floating and lane.target.keys else total
+
+    def _add_up(self, leaf: Leaf, p: str, lanes: dict[int, str]) -> None:
+        pool = leaf.target.pool
+        if pool not in self._totals:
+            self._totals[pool] = [f"{'x' if double else 't'}_{p}_{i}" for i, double in enumerate(leaf.doubles)]
+        for lane, weight in lanes.items():
+            total = self._totals[pool][lane]
+            self._line(f"{total} = {_plus(total, weight, floating=leaf.doubles[lane])}")
+        self._line(f"n_{p} = int64(1)")
+
+    def _lane(self, record: str, source: Source) -> Weight:
+        """The weight of a record for one store, from the variable that holds the record."""
+        base = self._base(source.pool, "w", layout.WEIGHTS)
+        code = f"peek({base}, {record} * {source.lanes} + {source.lane})"
+        return Weight(f"double({code})" if source.weight.is_floating else code, source.weight)
+
+    def _total(self, weights: Weights, wanted: Type) -> str:
+        """The product of the weights, in the form of `wanted`."""
+        if wanted.is_floating:
+            return " * ".join(self._scalars.as_double(*weight) for weight in weights) or "1.0"
+        if any(weight.type.is_floating for weight in weights):
+            raise CannotLower("a double where a number without rounding is kept")
+        shift = wanted.scale - sum(weight.type.scale for weight in weights)
+        if shift < 0:
+            raise CannotLower("a weight with more digits than its store")
+        texts = [weight.text for weight in weights] + ([f"int64({10**shift})"] if shift else [])
+        if shift > 18:
+            raise CannotLower("a weight with many more digits than its factors")
+        total = texts[0] if texts else "int64(1)"
+        for text in texts[1:]:
+            total = f"multiply({total}, {text}, flags)"
+        return total
+
+    # --- expressions inside others
+
+    def _weight_type(self, expr: Expr) -> Type:
+        return weight_type(expr, self._field_type, self._types, self._source_weight)
+
+    def _field_type(self, name: str, field_: str) -> Type:
+        for atom in (Relation(name, (), ()), DeltaRelation(name, (), ())):
+            try:
+                source = self._sources(atom)
+            except KeyError:
+                continue
+            return source.types[source.keys.index(field_)]
+        raise CannotLower(f"the unknown source {name}")
+
+    def _source_weight(self, atom: Atom) -> Type:
+        return self._sources(atom).weight
+
+    def _emit(self, expr: Expr, weight: Weights, then: Then) -> None:
         match expr:
             case Product(factors):
                 self._product(factors, weight, then)
             case AggSum(_, body):
                 self._emit(body, weight, then)
             case Relation() | DeltaRelation():
-                self._rows([expr], weight, then)
+                self._rows([expr], lambda more: then([*weight, *more]))
             case Sum(parts) if is_overlay(parts):
-                self._rows(list(parts), weight, then)  # type: ignore[arg-type]
+                self._rows(list(parts), lambda more: then([*weight, *more]))  # type: ignore[arg-type]
             case Sum(parts):
-                for part in parts:
-                    self._emit(part, list(weight), then)
+                self._sum_of_parts(expr, parts, weight, then)
             case Value(scalar):
                 self._value(expr, weight, then)
             case Test(scalar):
                 with self._inside(f"if {self._scalars.is_true(scalar)}:"):
                     then(weight)
+            case Lift(var, Value(scalar)) if var in self._bound:
+                with self._inside(f"if {self._scalars.is_true(Call('<=>', (Var(var), scalar)))}:"):
+                    then(weight)
             case Lift(var, Value(scalar)):
-                self._assign(var, self._scalars.code(scalar, self._var_types[var]), weight, then)
+                self._assign(var, self._scalars.code(scalar, self._types[var]), weight, then)
             case Lift(var, body):
                 self._lift(var, body, weight, then)
             case Extreme():
@@ -242,197 +405,293 @@ class _Lowering:
             case _:
                 raise CannotLower(f"{type(expr).__name__}")
 
-    def _product(self, factors: tuple[Expr, ...], weight: list[str], then: Then) -> None:
+    def _sum_of_parts(self, expr: Sum, parts: tuple[Expr, ...], weight: Weights, then: Then) -> None:
+        """Each part in turn. Their weights take the form of the sum's."""
+        wide = self._weight_type(expr)
+
+        def one(more: Weights) -> None:
+            then([*weight, Weight(self._total(more, wide), wide)])
+
+        for part in parts:
+            with self._binding():
+                self._emit(part, [], one)
+
+    def _product(self, factors: tuple[Expr, ...], weight: Weights, then: Then) -> None:
         if not factors:
             then(weight)
             return
         first, rest = factors[0], factors[1:]
         self._emit(first, weight, lambda more: self._product(rest, more, then))
 
-    def _value(self, expr: Value, weight: list[str], then: Then) -> None:
-        type_ = self._weight_type(expr)
-        low = self._scalars.weight(expr.scalar, type_)
+    def _value(self, expr: Value, weight: Weights, then: Then) -> None:
+        low = self._scalars.weight(expr.scalar, self._weight_type(expr))
+        value = Weight(low.value, low.type)
         if low.null is None:
-            then([*weight, low.value])
+            then([*weight, value])
             return
         with self._inside(f"if not ({low.null}):"):
-            then([*weight, low.value])
+            then([*weight, value])
 
-    def _assign(self, var: str, code: str, weight: list[str], then: Then) -> None:
+    def _assign(self, var: str, code: str, weight: Weights, then: Then) -> None:
         name = self._scalars.name(var)
-        if var in self._bound:
-            with self._inside(f"if {name} == {code}:"):
-                then(weight)
-            return
+        self._late.pop(name, None)
         self._line(f"{name} = {code}")
         with self._binding(var):
             then(weight)
 
-    def _lift(self, var: str, body: Expr, weight: list[str], then: Then) -> None:
-        type_ = self._var_types[var]
+    def _assign_or_compare(self, var: str, value: str, type_: Type, weight: Weights, then: Then) -> None:
+        """The code of a computed value becomes that of the variable, or must be."""
+        if var not in self._bound:
+            self._assign(var, value, weight, then)
+            return
+        have = self._types[var]
+        if have != type_ and (have.scale != type_.scale or have.is_floating != type_.is_floating):
+            raise CannotLower(f"the comparison of a {type_} with a {have}")
+        with self._inside(f"if {self._scalars.name(var)} == {value}:"):
+            then(weight)
+
+    def _lift(self, var: str, body: Expr, weight: Weights, then: Then) -> None:
+        type_ = self._types[var] if var not in self._bound else self._weight_type(body)
         total = self._sum(body, type_)
-        self._assign(var, f"bits({total})" if type_.is_floating else total, weight, then)
+        self._assign_or_compare(var, f"bits({total})" if type_.is_floating else total, type_, weight, then)
 
     def _sum(self, body: Expr, type_: Type) -> str:
         """Lines that add up the weights of `body`; returns the variable that holds the sum."""
         total = self._fresh("total")
-        self._line(f"{total} = {'0.0' if type_.is_floating else 'int64(0)'}")
+        self._line(f"{total} = {_zero(type_)}")
 
-        def add(weight: list[str], produced: Type) -> None:
-            value = self._total(weight, produced, type_)
-            self._line(f"{total} = {total} + {value}" if type_.is_floating else f"{total} = add({total}, {value})")
+        def add(weights: Weights) -> None:
+            self._line(f"{total} = {_plus(total, self._total(weights, type_), floating=type_.is_floating)}")
 
         for term in terms(body):
-            produced = self._weight_type(term)
             with self._binding():
-                self._emit(term, [], lambda weight, produced=produced: add(weight, produced))  # type: ignore[misc]
+                self._emit(term, [], add)
         return total
 
-    def _exists(self, body: Expr, weight: list[str], then: Then) -> None:
+    def _exists(self, body: Expr, weight: Weights, then: Then) -> None:
         if set(schema(body)) <= set(self._bound):
             total = self._sum(body, self._weight_type(body))
             with self._inside(f"if {total} != 0:"):
                 then(weight)
             return
-        if not is_distinct(body, self._keys_of):
+        if not is_distinct(body, self._sources):
             raise CannotLower("a nested set that is neither kept nor looked up by its whole key")
-        self._emit(body, [], lambda _: then(weight))
 
-    def _keys_of(self, atom: Relation | DeltaRelation) -> tuple[str, ...]:
-        return self._sources(atom.name, isinstance(atom, DeltaRelation)).keys
+        def there(more: Weights) -> None:
+            with self._inside(f"if {more[0].text} != 0:"):
+                then(weight)
 
-    def _extreme(self, expr: Extreme, weight: list[str], then: Then) -> None:
-        type_ = self._var_types.get(expr.of, BIGINT)
-        if type_ == STRING:
-            raise CannotLower("the least or greatest string")
+        self._emit(body, [], there)
+
+    def _extreme(self, expr: Extreme, weight: Weights, then: Then) -> None:
+        type_ = self._types.get(expr.of, BIGINT)
         best = self._fresh("best")
         self._line(f"{best} = NULL")
         of = self._scalars.name(expr.of)
-        sign = "<" if expr.kind == "min" else ">"
-        this, that = (f"double({of})", f"double({best})") if type_.is_floating else (of, best)
+        better = self._better(of, best, expr.kind, type_)
+        body = expr.body.body if isinstance(expr.body, AggSum) else expr.body
+        if not self._is_one_source(body) and not self._only_counts(body):
+            raise CannotLower("the extreme of rows whose weights come in parts")
 
-        def compare(_: list[str]) -> None:
-            with self._inside(f"if {of} != NULL and ({best} == NULL or {this} {sign} {that}):"):
+        def compare(more: Weights) -> None:
+            present = [f"{weight.text} != 0" for weight in more]
+            with self._inside(f"if {' and '.join([*present, better])}:"):
                 self._line(f"{best} = {of}")
 
         outer = list(self._bound)
         self._bound = [name for name in self._bound if name not in schema(expr.body)]
-        body = expr.body.body if isinstance(expr.body, AggSum) else expr.body
-        for term in terms(body) if not (isinstance(body, Sum) and is_overlay(body.terms)) else (body,):
-            with self._binding():
-                self._emit(term, [], compare)
+        with self._binding():
+            self._emit(body, [], compare)
         self._bound = outer
-        self._assign(expr.var, best, weight, then)
+        self._assign_or_compare(expr.var, best, type_, weight, then)
+
+    def _is_one_source(self, body: Expr) -> bool:
+        """Every row comes from one record, so its weight is all there is."""
+        factors = body.factors if isinstance(body, Product) else (body,)
+        atoms = [f for f in factors if not isinstance(f, Test | Lift | Exists)]
+        return len(atoms) == 1 and is_distinct(atoms[0], self._sources)
+
+    def _only_counts(self, body: Expr) -> bool:
+        """Weights are numbers of rows: a row is there if any part of its weight is."""
+        match body:
+            case Relation():
+                return self._sources(body).counts
+            case Sum(parts) if is_overlay(parts):
+                return self._only_counts(parts[0])
+            case Sum(parts) | Product(parts):
+                return all(map(self._only_counts, parts))
+            case AggSum(_, inner):
+                return self._only_counts(inner)
+            case Test() | Lift() | Exists() | Extreme():
+                return True
+            case _:
+                return False
+
+    def _better(self, of: str, best: str, kind: str, type_: Type) -> str:
+        if type_ in (STRING, BINARY):
+            self._tables.compares = True
+            sign = f"compare_texts(dictionary, {of}, {best}) {'<' if kind == 'min' else '>'} 0"
+        elif type_.is_floating:
+            pair = (of, best) if kind == "min" else (best, of)
+            sign = f"below(double({pair[0]}), double({pair[1]}))"
+        else:
+            sign = f"{of} {'<' if kind == 'min' else '>'} {best}"
+        return f"{of} != NULL and ({best} == NULL or {sign})"
 
     # --- rows of sources
 
-    def _rows(self, atoms: list[Relation | DeltaRelation], weight: list[str], then: Then) -> None:
-        """The rows of one source, or of a store together with its pending change."""
-        access = [_Access(self._sources(a.name, isinstance(a, DeltaRelation)), a) for a in atoms]
-        for a in access:
-            self._pools[a.info] = None
+    def _pool(self, pool: str) -> str:
+        name = self._names.of(pool)
+        self._words[name] = Word("pool", pool)
+        return name
+
+    def _base(self, pool: str, stem: str, word: int) -> str:
+        """The address of an array of a pool, in a variable of its own."""
+        p = self._pool(pool)
+        name = f"{stem}_{p}"
+        self._bases[name] = f"peek({p}, {word})"
+        return name
+
+    def _batch(self, atom: Atom, then: Then) -> None:
+        """The rows of the pending batch, from first to last."""
+        i = self._fresh("i")
+        at = len(self._columns)
+        self._bases["c_weight"], self._bases["s_weight"] = f"peek(batch, {2 * at})", f"peek(batch, {2 * at + 1})"
+        with self._inside(f"for {i} in range(rows):"):
+            for field_, var in zip(atom.fields, atom.vars, strict=True):
+                plain = re.sub(r"\W", "_", field_, flags=re.ASCII)
+                self._column_of[f"c_{plain}"] = field_
+                self._late[self._scalars.name(var)] = f"peek(c_{plain}, {i} * s_{plain})"
+            with self._binding(*atom.vars):
+                then([Weight(f"peek(c_weight, {i} * s_weight)", BIGINT)])
+
+    def _rows(self, atoms: list[Atom], then: Then, *, by_record: bool = False) -> None:
+        """The rows of one source, or of a store together with its pending change.
+
+        `then` is given the weight or, `by_record`, the variable that holds the record.
+        """
+        sources = [self._sources(atom) for atom in atoms]
+        if any(source.kind == "batch" for source in sources):
+            raise CannotLower("the pending batch in the middle of an expression")
         given = [(f, v) for f, v in zip(atoms[0].fields, atoms[0].vars, strict=True) if v in self._bound]
-        if len(given) == len(access[0].info.keys):
-            self._get(access, weight, then)
-        elif len(access) == 1:
-            self._loop(access[0], given, weight, then)
-        else:
-            self._overlay(access, given, weight, then)
+        whole = len(given) == len(sources[0].keys)
+        if len(atoms) > 1:
+            (self._get_both if whole else self._overlay)(atoms, sources, given, then)
+            return
 
-    def _find(self, access: _Access, codes: list[str]) -> str:
-        record = self._fresh("r")
-        prefix = access.info.prefix
-        key = f"({', '.join(codes)},)" if codes else "()"
-        self._line(f"{record} = find({prefix}, {key})")
-        return record
+        def weighed(record: str) -> None:
+            then([Weight(record, BIGINT) if by_record else self._lane(record, sources[0])])
 
-    def _codes(self, access: _Access) -> list[str]:
+        if whole:
+            record = self._find(sources[0], atoms[0])
+            with self._inside(f"if {record} >= 0:"):
+                weighed(record)
+            return
+        with self._records(sources[0], atoms[0], given) as record, self._read(sources[0], atoms[0], record):
+            weighed(record)
+
+    def _codes(self, source: Source, atom: Atom) -> list[str]:
         """The codes of all keys of a source, in its order, from bound variables."""
-        var_of = dict(zip(access.atom.fields, access.atom.vars, strict=True))
+        var_of = dict(zip(atom.fields, atom.vars, strict=True))
         return [
-            self._scalars.code(Var(var_of[key]), type_)
-            for key, type_ in zip(access.info.keys, access.info.types, strict=True)
+            self._scalars.code(Var(var_of[key]), type_) for key, type_ in zip(source.keys, source.types, strict=True)
         ]
 
-    def _get(self, access: list[_Access], weight: list[str], then: Then) -> None:
-        if len(access) == 1:
-            record = self._find(access[0], self._codes(access[0]))
-            with self._inside(f"if {record} >= 0:"):
-                then([*weight, f"{access[0].info.prefix}.weights[{record}]"])
-            return
+    def _find(self, source: Source, atom: Atom) -> str:
+        record = self._fresh("r")
+        codes = self._codes(source, atom)
+        self._line(f"{record} = find({self._pool(source.pool)}, {_tuple(codes)})")
+        return record
+
+    def _get_both(self, atoms: list[Atom], sources: list[Source], given: list[tuple[str, str]], then: Then) -> None:
+        wide = sources[0].weight
         total = self._fresh("w")
-        self._line(f"{total} = {'0.0' if access[0].info.weight.is_floating else 'int64(0)'}")
-        for a in access:
-            record = self._find(a, self._codes(a))
+        self._line(f"{total} = {_zero(wide)}")
+        for source, atom in zip(sources, atoms, strict=True):
+            record = self._find(source, atom)
             with self._inside(f"if {record} >= 0:"):
-                self._line(f"{total} += {a.info.prefix}.weights[{record}]")
+                more = self._total([self._lane(record, source)], wide)
+                self._line(f"{total} = {_plus(total, more, floating=wide.is_floating)}")
         with self._inside(f"if {total} != 0:"):
-            then([*weight, total])
+            then([Weight(total, wide)])
 
     @contextmanager
-    def _records(self, access: _Access, given: list[tuple[str, str]]) -> Iterator[str]:
+    def _records(self, source: Source, atom: Atom, given: list[tuple[str, str]]) -> Iterator[str]:
         """A loop over the records that have the given keys."""
-        prefix = access.info.prefix
+        p = self._pool(source.pool)
         record = self._fresh("r")
         if not given:
             with (
-                self._inside(f"for {record} in range({prefix}.counts[HIGH]):"),
-                self._inside(f"if {prefix}.weights[{record}] != 0:"),
+                self._inside(f"for {record} in range(peek({p}, {layout.HIGH})):"),
+                self._inside(f"if alive({p}, {record}):"),
             ):
                 yield record
             return
-        columns = tuple(sorted(access.info.keys.index(field_) for field_, _ in given))
-        var_of = {access.info.keys.index(field_): var for field_, var in given}
-        self._slices[access.info, columns] = None
-        codes = [self._scalars.code(Var(var_of[c]), access.info.types[c]) for c in columns]
-        index = f"{prefix}_{_columns(columns)}"
-        self._line(f"{record} = first({prefix}, {index}, ({', '.join(codes)},))")
+        columns = tuple(sorted({source.keys.index(field_) for field_, _ in given}))
+        var_of = {source.keys.index(field_): var for field_, var in given}
+        self._slices[source.pool, columns] = None
+        codes = [self._scalars.code(Var(var_of[c]), source.types[c]) for c in columns]
+        number = f"by_{'_'.join(map(str, columns))}_{p}"
+        self._words[number] = Word("slice", (source.pool, columns))
+        self._line(f"{record} = first({p}, {number}, {_tuple(codes)})")
         with self._inside(f"while {record} >= 0:"):
+            following = self._fresh("next")
+            self._lines.append("    " * self._depth + f"{following} = after({p}, {number}, {record})")
             yield record
-            self._line(f"{record} = after({prefix}, {index}, {record})")
+            self._lines.append("    " * self._depth + f"{record} = {following}")
 
     @contextmanager
-    def _read(self, access: _Access, record: str) -> Iterator[None]:
+    def _read(self, source: Source, atom: Atom, record: str) -> Iterator[None]:
         """Free variables take their values from the record; one that stands twice must agree."""
-        prefix, depth = access.info.prefix, self._depth
+        base = self._base(source.pool, "k", layout.KEYS)
+        depth = self._depth
         fresh: list[str] = []
-        for field_, var in zip(access.atom.fields, access.atom.vars, strict=True):
+        late = dict(self._late)
+        for field_, var in zip(atom.fields, atom.vars, strict=True):
             if var in self._bound:
                 continue
-            value = f"{prefix}.keys[{record}, {access.info.keys.index(field_)}]"
+            value = f"peek({base}, {record} * {len(source.keys)} + {source.keys.index(field_)})"
             if var in fresh:
                 self._line(f"if {self._scalars.name(var)} == {value}:")
                 self._depth += 1
             else:
-                self._line(f"{self._scalars.name(var)} = {value}")
+                self._late[self._scalars.name(var)] = value
                 fresh.append(var)
         with self._binding(*fresh):
             yield
-        self._depth = depth
+        self._depth, self._late = depth, late
 
-    def _loop(self, access: _Access, given: list[tuple[str, str]], weight: list[str], then: Then) -> None:
-        with self._records(access, given) as record, self._read(access, record):
-            then([*weight, f"{access.info.prefix}.weights[{record}]"])
-
-    def _overlay(self, access: list[_Access], given: list[tuple[str, str]], weight: list[str], then: Then) -> None:
+    def _overlay(self, atoms: list[Atom], sources: list[Source], given: list[tuple[str, str]], then: Then) -> None:
         """Rows of the store with the change added, then rows that only the change has."""
-        store, change = access
-        if set(store.atom.fields) != set(store.info.keys):
+        if set(atoms[0].fields) != set(sources[0].keys):
             raise CannotLower("part of a key of a store after the batch")
+        store, change = zip(sources, atoms, strict=True)
+        wide = sources[0].weight
         for here, other in ((store, change), (change, store)):
-            with self._records(here, given) as record, self._read(here, record):
-                found = self._find(other, self._codes(other))
+            with self._records(*here, given) as record, self._read(*here, record):
+                found = self._find(*other)
+                own = self._total([self._lane(record, here[0])], wide)
                 if here is store:
                     total = self._fresh("w")
-                    self._line(f"{total} = {here.info.prefix}.weights[{record}]")
+                    self._line(f"{total} = {own}")
                     with self._inside(f"if {found} >= 0:"):
-                        self._line(f"{total} += {other.info.prefix}.weights[{found}]")
+                        more = self._total([self._lane(found, other[0])], wide)
+                        self._line(f"{total} = {_plus(total, more, floating=wide.is_floating)}")
                     with self._inside(f"if {total} != 0:"):
-                        then([*weight, total])
+                        then([Weight(total, wide)])
                 else:
-                    with self._inside(f"if {found} < 0:"):
-                        then([*weight, f"{here.info.prefix}.weights[{record}]"])
+                    # A record of the store may be there for the sake of another lane.
+                    with self._inside(f"if {found} < 0 or {self._lane(found, other[0]).text} == 0:"):
+                        then([Weight(own, wide)])
 
 
-def _columns(columns: tuple[int, ...]) -> str:
-    return "by" + "_".join(map(str, columns))
+def _tuple(codes: list[str]) -> str:
+    return f"({', '.join(codes)},)" if codes else "()"
+
+
+def _zero(type_: Type) -> str:
+    return "0.0" if type_.is_floating else "int64(0)"
+
+
+def _plus(total: str, more: str, *, floating: bool) -> str:
+    return f"{total} + {more}" if floating else f"add({total}, {more}, flags)"

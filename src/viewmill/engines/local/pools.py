@@ -1,48 +1,78 @@
-"""A store in memory: weighted records with a unique index and slice indexes, changed in batches that can be undone.
+"""A store in memory: records of weights with a unique index and slice indexes, changed in batches that can be undone.
 
-    pool = Pool(width=2, kind="int", slices=((0,),))
+    pool = Pool(2, (False,), slices=((0,),))
     pool.begin()
-    pool.merge(keys, weights)        # keys int64[n, 2], weights int64[n]
+    pool.merge(keys, weights)        # keys int64[n, 2], weights int64[n, 1] or int64[n]
     pool.changes()                   # (keys, old weights, new weights) of this batch
     pool.rollback()                  # or not, and begin() the next batch
 
-Keys are int64 codes; what they stand for is known elsewhere, where NULL is the code -2**63. A pool never holds a key
-with weight zero: it appears with its first weight and disappears when the weights cancel (for doubles, when they cancel
-exactly: whether a group of doubles exists is decided by a count kept beside it).
+Keys are int64 codes; what they stand for is known elsewhere, where NULL is the code -2**63. A record has a weight in
+every *lane*, an int64 or a double by its bits: several stores with the same keys are one pool. A pool holds no record
+that is zero in all lanes: it appears with its first weight and disappears when the weights cancel (doubles, when they
+cancel exactly: whether a group of doubles exists is decided by a count kept beside it).
+
+Compiled code sees a pool as the address of its control block (`layout.py`), and does all the work (`kernels.py`). What
+is here owns the memory: when compiled code runs out of room it calls back (`_grow`), and goes on with the new arrays.
 
 Law: after any sequence of merges, `rows()` is the sum of everything merged, key by key, without the zeros. `rollback`
-restores what `rows()` was at `begin`, bit by bit; the order of records in scans and slices may differ.
+restores what `rows()` was at `begin`, bit by bit; the order of records in scans and slices may differ. A pool that is
+not journalled holds what one batch needs for itself: `begin`, `rollback` and `clear` all empty it.
 
 A sum must fit at every row, in the order given: MAX, +1, -1 overflows although the total fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, TypeAlias
+import ctypes
+import itertools
+import weakref
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from viewmill.engines.local import kernels
-from viewmill.engines.local.indexes import SMALLEST_TABLE, SliceIndex, load_limit, table_size
-from viewmill.engines.local.kernels import Arrays, Ints, Slice, Weights
+from viewmill.engines.local import kernels, layout
+from viewmill.engines.local.indexes import Ints, SliceIndex, address, longer, wider
+from viewmill.engines.local.layout import FIRST_SLICE, SLICE_WORDS
+from viewmill.engines.local.libraries import CFunction
 from viewmill.engines.local.memory import Anonymous, Memory
+from viewmill.engines.local.raw import FULL, OVERFLOW
+from viewmill.engines.local.tables import SMALLEST_TABLE, load_limit
 from viewmill.errors import DataError, InternalError
-
-Kind: TypeAlias = Literal["int", "float"]
 
 SMALLEST_POOL = 8
 # A slot keeps the record number in 32 bits, and a table has at most 2**32 slots.
 MOST_RECORDS = 2**31
-LONG_JOURNAL = 2**16
+MOST_LANES = 64
+# Slices that may be added to those a pool starts with: its control block cannot move.
+SPARE_SLICES = 8
+# Rows handed over at once: few enough to be in the cache when they are read.
+PIECE = 2**13
 
 
 class WeightOverflow(DataError):
-    """A weight left the range of int64. The pool holds the rows before `row`; roll it back."""
+    """A weight left the range of int64. The pool must be rolled back."""
 
-    def __init__(self, row: int) -> None:
-        super().__init__(f"integer overflow in row {row}")
-        self.row = row
+    def __init__(self) -> None:
+        super().__init__("integer overflow")
+
+
+@dataclass(slots=True)
+class Arrays:
+    """What a pool consists of, besides its slices. Those that grow are replaced."""
+
+    block: Ints
+    keys: Ints  # [capacity, width]
+    weights: Ints  # [capacity, lanes]
+    live: NDArray[np.uint8]  # [capacity]
+    free: Ints  # [capacity]
+    slots: Ints
+    journal: Ints  # [entries, 1 + lanes]
+    out: Ints  # [rows, width + lanes]
+
+    def all(self) -> tuple[NDArray[Any], ...]:
+        return self.block, self.keys, self.weights, self.live, self.free, self.slots, self.journal, self.out
 
 
 class Pool:
@@ -51,192 +81,275 @@ class Pool:
     def __init__(
         self,
         width: int,
-        kind: Kind,
+        doubles: tuple[bool, ...],
         slices: tuple[tuple[int, ...], ...] = (),
         *,
         memory: Memory | None = None,
+        journalled: bool = True,
     ) -> None:
+        if not 0 < len(doubles) <= MOST_LANES:
+            raise InternalError(f"a pool of {len(doubles)} lanes")
         self.width = width
-        self.kind = kind
-        self.weight_type = np.dtype(np.int64 if kind == "int" else np.float64)
+        self.doubles = doubles
+        self.lanes = len(doubles)
+        self.journalled = journalled
+        self.failure: BaseException | None = None
+        """Why the pool could not grow, when compiled code returned FULL."""
         self._memory = memory = memory or Anonymous()
-        self._arrays = Arrays(
+        block_words = FIRST_SLICE + SLICE_WORDS * (len(slices) + SPARE_SLICES)
+        self.arrays = Arrays(
+            block=memory.array((block_words,), np.int64),
             keys=memory.array((SMALLEST_POOL, width), np.int64),
-            weights=memory.array((SMALLEST_POOL,), self.weight_type),
+            weights=memory.array((SMALLEST_POOL, self.lanes), np.int64),
             live=memory.array((SMALLEST_POOL,), np.uint8),
             free=memory.array((SMALLEST_POOL,), np.int64),
             slots=memory.array((SMALLEST_TABLE,), np.int64),
-            counts=memory.array((6,), np.int64),
-            journal_records=memory.array((SMALLEST_POOL,), np.int64),
-            journal_weights=memory.array((SMALLEST_POOL,), self.weight_type),
+            journal=memory.array((SMALLEST_POOL if journalled else 0, 1 + self.lanes), np.int64),
+            out=memory.array((SMALLEST_POOL, width + self.lanes), np.int64),
         )
-        self._arrays.counts[kernels.FREE] = -1
-        self._set_limit()
-        self._slices = {columns: SliceIndex(columns, SMALLEST_POOL, memory) for columns in slices}
-
-    @property
-    def arrays(self) -> Arrays:
-        """For compiled code, until the pool grows: `reserve` first, then ask."""
-        return self._arrays
-
-    def slice_arrays(self, columns: tuple[int, ...]) -> Slice:
-        """As `arrays`, of the slice index on these columns."""
-        return self._slices[columns].arrays
+        self.address = address(self.arrays.block)
+        """By which compiled code knows the pool, as long as it lives."""
+        self._indexes: list[SliceIndex] = []
+        self._start_block()
+        self._publish()
+        for columns in slices:
+            self.add_slice(columns)
 
     @property
     def slices(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(self._slices)
+        """The columns of every slice, in the order of their numbers."""
+        return tuple(index.columns for index in self._indexes)
+
+    def slice_index(self, number: int) -> SliceIndex:
+        return self._indexes[number]
 
     def __len__(self) -> int:
-        return int(self._arrays.counts[kernels.LIVE])
+        return int(self.arrays.block[layout.LIVING])
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, used or reserved."""
-        return sum(array.nbytes for array in self._arrays) + sum(index.nbytes for index in self._slices.values())
+        own = sum(array.nbytes for array in self.arrays.all())
+        return own + sum(array.nbytes for index in self._indexes for array in index.arrays)
 
     # Batches
 
     def begin(self) -> None:
         """End the batch before, freeing what it emptied, and start one with an empty journal."""
-        entries = int(self._arrays.counts[kernels.JOURNAL])
-        for index in self._slices.values():
-            kernels.unlink_dead(self._arrays, index.arrays)
-        kernels.sweep(self._arrays)
-        if len(self._arrays.journal_records) > max(LONG_JOURNAL, 8 * entries):
-            self._shorten_journal(2 * entries)
+        self.check(kernels.begin(self.address, 0))
 
-    def merge(self, keys: Ints, weights: Weights) -> None:
-        """Add each weight to its key's."""
-        self._apply(kernels.merge, keys, weights)
+    def merge(self, keys: Ints, weights: Ints) -> None:
+        """Add each row of weights to its key's."""
+        rows = self._rows(keys, weights)
+        for start in range(0, len(rows), PIECE):
+            self.check(self._over(rows[start : start + PIECE], kernels.merge))
 
-    def set_all(self, keys: Ints, weights: Weights) -> None:
+    def set_all(self, keys: Ints, weights: Ints) -> None:
         """Replace the contents by these rows; rows with one key add up. Only what differs enters the journal."""
-        try:
-            self._apply(kernels.put, keys, weights)
-        except WeightOverflow:
-            self._arrays.live[:] &= ~kernels.KEPT
-            raise
-        record = 0
-        while (record := kernels.drop_unkept(self._arrays, record)) < self._arrays.counts[kernels.HIGH]:
-            self._grow_journal(1)
+        self.check(self._over(self._rows(keys, weights), kernels.put))
 
     def clear(self) -> None:
         """Remove every record, as one more change of the batch."""
-        self.set_all(np.empty((0, self.width), np.int64), np.empty(0, self.weight_type))
+        self.check(kernels.clear(self.address, 0))
 
     def rollback(self) -> None:
         """Undo the batch, and start another."""
-        kernels.restore(self._arrays)
-        self.begin()
+        self.check(kernels.rollback(self.address, 0))
 
-    def link_new(self) -> None:
-        """Bring the slices up to date with what compiled code added. `merge` and `set_all` have done so."""
-        for index in self._slices.values():
-            index.link_new(self._arrays)
+    def check(self, flags: int) -> None:
+        """Raise what the flags of compiled code stand for, if this pool raised them."""
+        if flags & FULL:
+            failure, self.failure = self.failure, None
+            raise failure or InternalError("a pool that should grow is not there")
+        if flags & OVERFLOW:
+            raise WeightOverflow
 
-    def changes(self) -> tuple[Ints, Weights, Weights]:
-        """What the batch changed so far: keys with their weights before it and now. 0 stands for absence."""
-        entries = self._arrays.counts[kernels.JOURNAL]
-        touched = self._arrays.journal_records[:entries]
+    def changes(self) -> tuple[Ints, Ints, Ints]:
+        """What the batch changed so far: keys with their weights before it and now. Zeros stand for absence."""
+        entries = self.arrays.block[layout.ENTRIES]
+        touched = self.arrays.journal[:entries, 0]
         records = np.where(touched < 0, ~touched, touched)
-        old, new = self._arrays.journal_weights[:entries], self._arrays.weights[records]
-        changed = old != new
-        return self._arrays.keys[records[changed]], old[changed], new[changed]
+        old, new = self.arrays.journal[:entries, 1:], self.arrays.weights[records]
+        changed = (old != new).any(axis=1)
+        return self.arrays.keys[records[changed]], old[changed], new[changed]
 
     # Reading
 
-    def rows(self) -> tuple[Ints, Weights]:
+    def rows(self) -> tuple[Ints, Ints]:
         """Copies of the keys and weights of all records, in no particular order."""
-        used = self._arrays.counts[kernels.HIGH]
-        records = np.flatnonzero(self._arrays.live[:used] & kernels.ALIVE)
-        return self._arrays.keys[records], self._arrays.weights[records]
+        used = self.arrays.block[layout.HIGH]
+        records = np.flatnonzero(self.arrays.live[:used] & layout.ALIVE)
+        return self.arrays.keys[records], self.arrays.weights[records]
 
-    def weights_of(self, keys: Ints) -> Weights:
-        """The weight of every key, 0 for those that are absent."""
-        out = np.empty(len(keys), self.weight_type)
-        kernels.lookup(self._arrays, keys, out)
+    def weights_of(self, keys: Ints) -> Ints:
+        """The weights of every key, 0 for those that are absent."""
+        if keys.shape != (len(keys), self.width) or keys.dtype != np.int64:
+            raise InternalError(f"keys {keys.shape} of {keys.dtype} for a pool of width {self.width}")
+        keys = np.ascontiguousarray(keys)
+        out = np.empty((len(keys), self.lanes), np.int64)
+        kernels.look_up(self.address, address(keys), len(keys), address(out))
         return out
+
+    def find(self, key: tuple[int, ...]) -> int:
+        """The record of a key, or -1."""
+        return kernels.find(self.address, address(np.array(key, np.int64)))
+
+    def records_in_slice(self, number: int, key: tuple[int, ...]) -> Ints:
+        """All records whose columns of slice `number` are `key`, in the order of the slice."""
+        found = []
+        record = kernels.first(self.address, number, address(np.array(key, np.int64)))
+        while record >= 0:
+            found.append(record)
+            record = kernels.after(self.address, number, record)
+        return np.array(found, np.int64)
 
     # Growing
 
     def reserve(self, rows: int) -> None:
-        """Make room for so many more rows, whatever their keys: compiled code may merge them without asking back.
-
-        Room is not added up: a second `reserve` before the rows of the first are in counts from the same state.
-        """
-        self._make_room(rows)
-        for index in self._slices.values():
-            index.reserve(rows)
-
-    def _apply(self, kernel: Callable[[Arrays, Ints, Weights, int], int], keys: Ints, weights: Weights) -> None:
-        if keys.shape != (len(weights), self.width) or keys.dtype != np.int64 or weights.dtype != self.weight_type:
-            raise InternalError(f"rows {keys.shape} of {weights.dtype} for a pool of width {self.width}, {self.kind}")
-        # One layout, so that one compiled form serves all callers.
-        keys, weights = np.require(keys, np.int64, ["C", "W"]), np.require(weights, None, ["C", "W"])
-        done = 0
-        while done < len(weights):
-            stop = kernel(self._arrays, keys, weights, done)
-            self.link_new()
-            if stop < 0:
-                raise WeightOverflow(~stop)
-            done = stop
-            # Growth follows the keys met, not the rows to come: a long batch may hit few keys.
-            self._make_room(min(kernels.CHUNK, len(weights) - done))
-
-    def _make_room(self, rows: int) -> None:
-        arrays = self._arrays
-        if arrays.counts[kernels.INDEXED] + rows > arrays.counts[kernels.LIMIT]:
-            self._grow_records(int(arrays.counts[kernels.INDEXED]) + rows)
-        if arrays.counts[kernels.JOURNAL] + rows > len(arrays.journal_records):
+        """Make room for so many more rows, whatever their keys."""
+        block = self.arrays.block
+        if block[layout.INDEXED] + rows > block[layout.LIMIT]:
+            self._grow_records(rows)
+        if self.journalled and block[layout.ENTRIES] + rows > block[layout.ENTRY_LIMIT]:
             self._grow_journal(rows)
+        for index in self._indexes:
+            index.reserve(int(index.words[layout.CHAINS]) + rows)
 
-    def _grow_records(self, needed: int) -> None:
+    def add_slice(self, columns: tuple[int, ...]) -> int:
+        """Index all records by these columns, from now on. Returns the number of the slice."""
+        number = len(self._indexes)
+        start = FIRST_SLICE + SLICE_WORDS * number
+        words = self.arrays.block[start : start + SLICE_WORDS]
+        if len(words) < SLICE_WORDS:
+            raise InternalError(f"a pool with more than {number} slices")
+        self._indexes.append(SliceIndex(columns, words, len(self.arrays.live), self._memory))
+        self.check(kernels.link_all(self.address, number))
+        self.arrays.block[layout.SLICES] = number + 1
+        return number
+
+    def grow(self, what: int) -> None:
+        """What compiled code asks for when it has no room: one of the words in `layout`."""
+        needed = int(self.arrays.block[layout.NEEDED])
+        match what:
+            case layout.GROW_RECORDS:
+                self._grow_records(needed)
+            case layout.GROW_JOURNAL:
+                self._grow_journal(needed)
+            case layout.GROW_OUT:
+                self._resize_out(max(2 * len(self.arrays.out), int(self.arrays.block[layout.EMITTED]) + needed))
+            case layout.SHRINK_JOURNAL:
+                self._memory.release(self.arrays.journal)
+                self.arrays.journal = self._memory.array((max(needed, SMALLEST_POOL), 1 + self.lanes), np.int64)
+            case layout.SHRINK_OUT:
+                self._resize_out(max(needed, SMALLEST_POOL))
+            case _:
+                self._indexes[what - layout.GROW_SLICE].reserve(needed)
+        self._publish()
+
+    def _rows(self, keys: Ints, weights: Ints) -> Ints:
+        """Keys and weights side by side, as compiled code emits them."""
+        if weights.ndim == 1:
+            weights = weights[:, np.newaxis]
+        right = keys.shape == (len(weights), self.width) and weights.shape[1] == self.lanes
+        if not right or keys.dtype != np.int64 or weights.dtype != np.int64:
+            shapes = f"{keys.shape} of {keys.dtype} and {weights.shape} of {weights.dtype}"
+            raise InternalError(f"rows {shapes} for a pool of width {self.width} with {self.lanes} lanes")
+        rows = np.empty((len(keys), self.width + self.lanes), np.int64)
+        rows[:, : self.width] = keys
+        rows[:, self.width :] = weights
+        return rows
+
+    def _over(self, rows: Ints, function: CFunction) -> int:
+        """Have compiled code take these rows for what was emitted."""
+        block, out = self.arrays.block, self.arrays.out
+        block[[layout.OUT, layout.OUT_LIMIT, layout.EMITTED]] = address(rows), len(rows), len(rows)
+        peak = block[layout.OUT_PEAK]
+        try:
+            return function(self.address, 0)
+        finally:
+            block[[layout.OUT, layout.OUT_LIMIT, layout.OUT_PEAK]] = address(out), len(out), peak
+
+    def _grow_records(self, rows: int) -> None:
+        arrays = self.arrays
+        needed = int(arrays.block[layout.INDEXED]) + rows
         if needed > MOST_RECORDS:
             raise DataError(f"a store cannot hold more than {MOST_RECORDS} rows")
-        old = self._arrays
-        if needed > len(old.weights):
-            capacity = max(needed, len(old.weights) * 3 // 2)
-            self._arrays = old._replace(
-                keys=self._longer(old.keys, capacity),
-                weights=self._longer(old.weights, capacity),
-                live=self._longer(old.live, capacity),
-                free=self._longer(old.free, capacity),
-            )
-            for index in self._slices.values():
+        if needed > len(arrays.live):
+            capacity = max(needed, len(arrays.live) * 3 // 2)
+            arrays.keys = longer(self._memory, arrays.keys, capacity)
+            arrays.weights = longer(self._memory, arrays.weights, capacity)
+            arrays.live = longer(self._memory, arrays.live, capacity)
+            arrays.free = longer(self._memory, arrays.free, capacity)
+            for index in self._indexes:
                 index.grow_records(capacity)
-        if needed > load_limit(len(old.slots)):
-            slots = self._memory.array((table_size(needed),), np.int64)
-            kernels.copy_slots(old.slots, slots)
-            self._arrays = self._arrays._replace(slots=slots)
-            self._memory.release(old.slots)
-        self._set_limit()
+        if needed > load_limit(len(arrays.slots)):
+            arrays.slots = wider(self._memory, arrays.slots, int(arrays.block[layout.MASK]) + 1, needed)
+        self._publish()
 
     def _grow_journal(self, entries: int) -> None:
-        old = self._arrays
-        length = max(int(old.counts[kernels.JOURNAL]) + entries, len(old.journal_records) * 2)
-        self._arrays = old._replace(
-            journal_records=self._longer(old.journal_records, length),
-            journal_weights=self._longer(old.journal_weights, length),
-        )
+        length = max(int(self.arrays.block[layout.ENTRIES]) + entries, len(self.arrays.journal) * 2)
+        self.arrays.journal = longer(self._memory, self.arrays.journal, length)
+        self._publish()
 
-    def _shorten_journal(self, entries: int) -> None:
-        """Give back the memory that one large batch needed. Only while the journal is empty."""
-        old = self._arrays
-        length = max(entries, SMALLEST_POOL)
-        self._arrays = old._replace(
-            journal_records=self._memory.array((length,), np.int64),
-            journal_weights=self._memory.array((length,), self.weight_type),
-        )
-        self._memory.release(old.journal_records)
-        self._memory.release(old.journal_weights)
-
-    def _longer(self, old: Weights, length: int) -> Weights:
-        new = self._memory.array((length, *old.shape[1:]), old.dtype)
-        new[: len(old)] = old
+    def _resize_out(self, rows: int) -> None:
+        old = self.arrays.out
+        new = self._memory.array((rows, self.width + self.lanes), np.int64)
+        kept = int(self.arrays.block[layout.EMITTED])
+        new[:kept] = old[:kept]
         self._memory.release(old)
-        return new
+        self.arrays.out = new
 
-    def _set_limit(self) -> None:
-        arrays = self._arrays
-        arrays.counts[kernels.LIMIT] = min(len(arrays.weights), load_limit(len(arrays.slots)))
+    def _start_block(self) -> None:
+        block = self.arrays.block
+        block[layout.WIDTH] = self.width
+        block[layout.LANES] = self.lanes
+        block[layout.DOUBLES] = np.int64(sum(1 << lane for lane, real in enumerate(self.doubles) if real))
+        block[layout.FIRST_FREE] = -1
+        block[layout.GROW] = ctypes.cast(_GROW, ctypes.c_void_p).value
+        block[layout.POOL] = next(_NUMBERS)
+        _POOLS[int(block[layout.POOL])] = self
+        for word, function in _FUNCTIONS.items():
+            block[word] = function.address
+
+    def _publish(self) -> None:
+        """Write to the control block where everything is, and how large."""
+        arrays, block = self.arrays, self.arrays.block
+        block[layout.KEYS] = address(arrays.keys)
+        block[layout.WEIGHTS] = address(arrays.weights)
+        block[layout.LIVE] = address(arrays.live)
+        block[layout.FREE] = address(arrays.free)
+        block[layout.JOURNAL] = address(arrays.journal)
+        block[layout.OUT] = address(arrays.out)
+        block[layout.CAPACITY] = len(arrays.live)
+        block[layout.ENTRY_LIMIT] = len(arrays.journal) if self.journalled else -1
+        block[layout.OUT_LIMIT] = len(arrays.out)
+        if block[layout.SLOTS] != address(arrays.slots):
+            block[layout.SLOTS] = address(arrays.slots)
+            block[layout.SLOT_ROOM] = len(arrays.slots)
+            block[layout.MASK] = len(arrays.slots) - 1
+        block[layout.LIMIT] = min(len(arrays.live), load_limit(int(block[layout.MASK]) + 1))
+
+
+_FUNCTIONS = {
+    layout.MERGE: kernels.merge,
+    layout.PUT: kernels.put,
+    layout.BEGIN: kernels.begin,
+    layout.ROLLBACK: kernels.rollback,
+    layout.CLEAR: kernels.clear,
+}
+_NUMBERS = itertools.count()
+_POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+def _GROW(number: int, what: int) -> int:
+    """Called by compiled code, which knows no exceptions: what goes wrong is kept for `Pool.check`."""
+    pool = _POOLS.get(number)
+    if pool is None:
+        return FULL
+    try:
+        pool.grow(what)
+    except BaseException as error:
+        pool.failure = error
+        return FULL
+    return 0

@@ -1,283 +1,322 @@
-"""Programs on record pools: the compiled twin of the interpreter, statement for statement.
+"""Programs on record pools, compiled: what `viewmill.connect()` runs.
 
-`install` lowers every statement to a kernel and compiles it on first use; `apply` encodes the batch, runs the kernels
-and merges what they emit. A batch is atomic through the pools' journals. What the lowering has no code for is refused
-when the program is installed, with the store and the reason.
-
-This engine is not what `viewmill.connect()` uses yet. It maintains stores of programs over base relations; it does not
-compute views, follow views over views, or hold weights and keys of more than 64 bits, which it refuses or rejects.
+A batch is columns of codes. For each relation it changes, the compiled functions of the trigger read the stores and emit
+rows, which are then merged into their pools; journals make a batch atomic. The interpreter works on the same stores for
+everything else: statements that have no compiled code, and batches that compiled code declines because a number does
+not fit 64 bits, or something may be divided by zero. What is an error, it says, and what is not, it computes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+import decimal
+from collections.abc import Mapping
 
 import numpy as np
 
-from viewmill.algebra.functions import evaluate_scalar
-from viewmill.algebra.nodes import DeltaRelation, Expr, Relation
-from viewmill.algebra.scalars import Scalar
-from viewmill.algebra.schema import bottom_up, relations
-from viewmill.algebra.typing import variable_types, weight_type
+from viewmill.algebra.functions import EXACT
+from viewmill.algebra.schema import relations
 from viewmill.catalog import Catalog
-from viewmill.engines.local.codecache import compiled
-from viewmill.engines.local.hoist import hoist
-from viewmill.engines.local.lower import Kernel, SourceInfo, lower
-from viewmill.engines.local.pools import Kind, Pool
+from viewmill.engines.interpreter.engine import Interpreter, deferrable, in_order
+from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
+from viewmill.engines.local import layout
+from viewmill.engines.local.decode import decode_rows
+from viewmill.engines.local.dictionary import Dictionary
+from viewmill.engines.local.indexes import Ints, address
+from viewmill.engines.local.many import Group
+from viewmill.engines.local.pending import Pending, pending_rows
+from viewmill.engines.local.placement import doubles, place
+from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
+from viewmill.engines.local.pools import Pool
+from viewmill.engines.local.ready import Ready
+from viewmill.engines.local.sources import Source
 from viewmill.engines.local.scalars import CannotLower
-from viewmill.engines.local.values import Dictionary, decode, decode_weight, encode
-from viewmill.errors import DataError, UnsupportedError
-from viewmill.program.nodes import EMPTY, Program, Store
-from viewmill.program.order import order
-from viewmill.types import BIGINT, Type
-
-Row = tuple[object, ...]
+from viewmill.engines.local.string_tables import FAILED, StringTables
+from viewmill.engines.local.triggers import TriggerPlan, plan_reading, plan_trigger
+from viewmill.program.nodes import Program, Statement, Store
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One kernel, what it fills, and how: a `let` for this unit only, or a store."""
+class Declined(Exception):
+    """Compiled code cannot go on with this batch; nothing of it is left in the pools."""
 
-    target: str
-    op: str
-    kernel: Kernel
-    run: Callable[..., tuple[Any, Any]]
+
+class CompiledEngine:
+    """Stores in pools. Made from the tables of an interpreter, or extended from another."""
+
+    def __init__(self, program: Program, catalog: Catalog, tables: Mapping[str, Table]) -> None:
+        self.dictionary = Dictionary()
+        self.strings = StringTables(self.dictionary)
+        self._pools: dict[str, Pool] = {}
+        self._placed: dict[str, Source] = {}
+        self._stores: dict[str, Store] = {}
+        self._triggers: dict[str, Ready] = {}
+        self._dirty: dict[object, Group] = {}  # pools that the last batch changed
+        self._flags = np.zeros(1, np.int64)
+        self._flags_at = address(self._flags)
+        self._use(program, catalog, tables)
+
+    def _use(self, program: Program, catalog: Catalog, tables: Mapping[str, Table]) -> None:
+        """Take on a program. Stores that are new to us are in `tables`."""
+        new = [name for name in program.stores if self._stores.get(name) != program.stores[name]]
+        kept = {name: source for name, source in self._placed.items() if name in program.stores and name not in new}
+        placed = {**kept, **place(program, new, catalog)}
+        pools = {source.pool: self._pools[source.pool] for source in kept.values()}
+        for pool in dict.fromkeys(placed[name].pool for name in new):
+            pools[pool] = self._filled(pool, placed, tables)
+        self.program, self._catalog = program, catalog
+        self._placed, self._pools, self._stores = placed, pools, dict(program.stores)
+        self._triggers = {}
+        self._readers: dict[str, Ready | None] = {}
+        self._slow = Interpreter()
+        self._slow.program = program
+        self._slow._tables = {
+            name: PoolTable(source, pools[source.pool], self.dictionary) for name, source in placed.items()
+        }
+
+    def extended(self, program: Program, catalog: Catalog, tables: Mapping[str, Table]) -> CompiledEngine:
+        """An engine for another program that shares the stores both have. Ours is still good for the old one."""
+        other = object.__new__(CompiledEngine)
+        other.__dict__.update(self.__dict__)
+        other._triggers, other._dirty = {}, dict(self._dirty)
+        other._use(program, catalog, tables)
+        return other
+
+    def _filled(self, name: str, placed: Mapping[str, Source], tables: Mapping[str, Table]) -> Pool:
+        lanes = [source for source in placed.values() if source.pool == name]
+        pool = Pool(len(lanes[0].keys), doubles(placed, name))
+        rows: dict[Row, list[int]] = {}
+        for source in lanes:
+            for row, weight in tables[source.name].rows.items():
+                codes = rows.setdefault(row, [0] * len(lanes))
+                codes[source.lane] = weight_code(weight, source.weight)
+        table = PoolTable(lanes[0], pool, self.dictionary)
+        keys = np.array([table.codes(row)[0] for row in rows], np.int64).reshape(len(rows), pool.width)
+        pool.merge(keys, np.array(list(rows.values()), np.int64).reshape(len(rows), pool.lanes))
+        pool.begin()
+        return pool
+
+    # --- reading
 
     @property
-    def kind(self) -> Kind:
-        return "float" if self.kernel.weight.is_floating else "int"
+    def tables(self) -> Mapping[str, Table]:
+        """The stores, as the interpreter reads them."""
+        return self._slow._tables
 
+    def contents(self, view: str) -> Rows:
+        """The rows of a view, hidden columns included, without order."""
+        read = self._read(view)
+        if read is None:
+            return self._slow.contents(view)
+        codes, source = read
+        total: Rows = {}
+        weights = codes[:, len(source.keys)].tolist()
+        rows = decode_rows(codes[:, : len(source.keys)], source.types, self.dictionary)
+        for row, weight in zip(rows, weights, strict=True):
+            total[row] = total.get(row, 0) + weight
+        return {row: weight for row, weight in total.items() if weight}
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Steps that run one after the other, and the slice indexes their changes need."""
+    def _read(self, view: str) -> tuple[Ints, Source] | None:
+        """Rows and their weights as codes, by compiled code; None if it has none, or declines."""
+        if view not in self._readers:
+            plan = self.program.views[view]
+            try:
+                self._readers[view] = Ready(plan_reading(view, plan.output, plan.columns, self._placed), self)
+            except CannotLower:
+                self._readers[view] = None
+        reader = self._readers[view]
+        if reader is None:
+            return None
+        reader.temporary.call(layout.BEGIN)
+        for function, env in reader.functions:
+            function(env, 0, 0, self._flags_at)
+        if self._flags[0]:
+            self._forget()
+            return None
+        source = reader.plan.lets["rows"]
+        arrays = reader.lets[source.pool].arrays
+        return arrays.out[: arrays.block[layout.EMITTED]].copy(), source
 
-    steps: tuple[_Step, ...]
-    slices: dict[SourceInfo, tuple[tuple[int, ...], ...]]
+    def store(self, name: str) -> Rows:
+        return dict(self._slow._tables[name].rows.items())
 
-
-class LocalEngine:
-    """The interface of the interpreter: `install`, `apply`, `store`."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self.program: Program = EMPTY
-        self.dictionary = Dictionary()
-        self._catalog = catalog
-        self._pools: dict[str, Pool] = {}
-        self._triggers: dict[str, _Unit] = {}
-        self._functions: dict[tuple[object, Type], list[int]] = {}
-
-    # --- programs
-
-    def install(self, program: Program, tables: Mapping[str, Mapping[Row, int]]) -> None:
-        """Compile the program and fill its stores from base tables."""
-        triggers = {name: _trigger_unit(program, self._catalog, name) for name in program.triggers}
-        loads = {name: _load_unit(program, self._catalog, name) for name in program.stores}
-        self.program = program
-        self._triggers = triggers
-        slices = _slices(step.kernel for unit in triggers.values() for step in unit.steps)
-        self._pools = {
-            name: Pool(len(store.keys), _kind(store.weight), slices.get(_store_info(store), ()))
-            for name, store in program.stores.items()
-        }
-        for unit in loads.values():
-            read = {info.name for step in unit.steps for info in step.kernel.pools if info.name in program.fields}
-            changes = {name: self._pending(name, tables.get(name, {}), unit) for name in read}
-            self._run(unit, changes)
-        for pool in self._pools.values():
-            pool.begin()
-
-    def store(self, name: str) -> dict[Row, Any]:
-        store = self.program.stores[name]
-        keys, weights = self._pools[name].rows()
-        return {
-            tuple(decode(int(c), t, self.dictionary) for c, t in zip(key, store.types, strict=True)): decode_weight(
-                weight.item(), store.weight
-            )
-            for key, weight in zip(keys, weights, strict=True)
-        }
+    def rows_of(self, view: str) -> int:
+        return len(self.contents(view))
 
     @property
     def nbytes(self) -> int:
-        return sum(pool.nbytes for pool in self._pools.values())
+        lets = sum(pool.nbytes for trigger in self._triggers.values() for pool in trigger.lets.values())
+        return sum(pool.nbytes for pool in self._pools.values()) + lets + self.dictionary.nbytes
+
+    def store_bytes(self, name: str) -> int:
+        """Bytes of a store: its share of the pool it is a lane of."""
+        source = self._placed[name]
+        return self._pools[source.pool].nbytes // source.lanes
+
+    def code(self, relation: str) -> TriggerPlan:
+        return self._trigger(relation).plan
 
     # --- batches
 
-    def apply(self, batch: Mapping[str, Mapping[Row, int]]) -> None:
-        """Take a batch of base relations, all or nothing."""
-        for pool in self._pools.values():
-            pool.begin()
+    def apply(self, batch: Mapping[str, Pending], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
+        """Take a batch, all or nothing. Returns the change of each watched view."""
+        self._end_last()
         try:
-            for name, rows in batch.items():
-                if name in self._triggers and rows:
-                    unit = self._triggers[name]
-                    self._run(unit, {name: self._pending(name, rows, unit)})
-        except (OverflowError, ZeroDivisionError) as error:
+            with decimal.localcontext(EXACT):
+                return self._run(batch, watched)
+        except Declined:
             self._rollback()
-            raise DataError(str(error)) from None
+            return self._interpreted(batch, watched)
         except BaseException:
             self._rollback()
             raise
 
+    def _end_last(self) -> None:
+        """The batch before is over: its journals are not needed any more."""
+        for group in self._dirty.values():
+            group.call(layout.BEGIN)
+        self._dirty = {}
+
     def _rollback(self) -> None:
-        for pool in self._pools.values():
-            pool.rollback()
+        for group in self._dirty.values():
+            group.call(layout.ROLLBACK)
+        self._dirty = {}
 
-    def _run(self, unit: _Unit, changes: dict[str, Pool]) -> None:
-        for step in unit.steps:
-            keys, weights = self._emit(step, changes)
-            if step.op == "let":
-                info = SourceInfo(step.target, True, step.kernel.keys, step.kernel.types, step.kernel.weight)
-                changes[step.target] = pool = Pool(len(info.keys), step.kind, unit.slices.get(info, ()))
-                pool.begin()
-                pool.merge(keys, weights)
-            elif step.op == ":=":
-                self._pools[step.target].set_all(keys, weights)
-            else:
-                self._pools[step.target].merge(keys, weights)
-
-    def _emit(self, step: _Step, changes: Mapping[str, Pool]) -> tuple[Any, Any]:
-        def pool_of(info: SourceInfo) -> Pool:
-            return changes[info.name] if info.change else self._pools[info.name]
-
-        kernel = step.kernel
-        args: list[Any] = [pool_of(info).arrays for info in kernel.pools]
-        args += [pool_of(info).slice_arrays(columns) for info, columns in kernel.slices]
-        texts = np.array([self.dictionary.code(text) for text in kernel.texts], np.int64)
-        return step.run(*args, texts, *(self._table(function, type_) for function, type_ in kernel.functions))
-
-    def _table(self, function: Scalar, type_: Type) -> Any:
-        """The function for NULL and for every string so far."""
-        values = self._functions.setdefault((function, type_), [])
-        if not values:
-            values.append(encode(evaluate_scalar(function, {"text": None}), type_, self.dictionary))
-        # The function may make new strings; those get a value as well, in a later round.
-        while len(values) <= len(self.dictionary):
-            text = self.dictionary.values[len(values) - 1]
-            values.append(encode(evaluate_scalar(function, {"text": text}), type_, self.dictionary))
-        return np.array(values, np.int64)
-
-    def _pending(self, name: str, rows: Mapping[Row, int], unit: _Unit) -> Pool:
-        info = _relation_info(self._catalog, name)
-        pool = Pool(len(info.keys), "int", unit.slices.get(info, ()))
-        codes = [[encode(v, t, self.dictionary) for v, t in zip(row, info.types, strict=True)] for row in rows]
-        keys = np.array(codes, np.int64).reshape(len(codes), len(info.keys))
-        pool.begin()
-        pool.merge(keys, np.fromiter(rows.values(), np.int64, len(rows)))
-        return pool
-
-
-# --- lowering statements
-
-
-def _trigger_unit(program: Program, catalog: Catalog, relation: str) -> _Unit:
-    changes = {relation: _relation_info(catalog, relation)}
-    steps: list[_Step] = []
-    for s in program.triggers[relation].statements:
-        store = program.stores.get(s.target)
-        target = _store_info(store) if store is not None else None
-        steps += _steps(s.expr, s.vars, s.op, s.target, target, changes, program.stores)
-    return _Unit(tuple(steps), _slices(step.kernel for step in steps))
-
-
-def _load_unit(program: Program, catalog: Catalog, name: str) -> _Unit:
-    """A store's definition over base relations, which here are all pending."""
-    store = program.stores[name]
-    changes = {relation: _relation_info(catalog, relation) for relation in relations(store.definition)}
-    definition = bottom_up(_as_change, order(store.definition))
-    steps = _steps(definition, store.keys, ":=", name, _store_info(store), changes, {})
-    return _Unit(tuple(steps), _slices(step.kernel for step in steps))
-
-
-def _as_change(node: Expr) -> Expr:
-    return DeltaRelation(node.name, node.fields, node.vars) if isinstance(node, Relation) else node
-
-
-def _steps(
-    expr: Expr,
-    keys: tuple[str, ...],
-    op: str,
-    name: str,
-    target: SourceInfo | None,
-    changes: dict[str, SourceInfo],
-    stores: Mapping[str, Store],
-) -> list[_Step]:
-    """The statement with its sets in front of it. What a `let` or a set gives is known to the steps after it."""
-
-    def source(name: str, change: bool) -> SourceInfo:
-        return changes[name] if change else _store_info(stores[name])
-
-    def keys_of(atom: Relation | DeltaRelation) -> tuple[str, ...]:
-        return source(atom.name, isinstance(atom, DeltaRelation)).keys
-
-    def field_type(name: str, field: str) -> Type:
-        info = changes[name] if name in changes else _store_info(stores[name])
-        return info.types[info.keys.index(field)]
-
-    def source_weight(atom: Relation | DeltaRelation) -> Type:
-        return source(atom.name, isinstance(atom, DeltaRelation)).weight
-
-    def typed(name: str, keys: tuple[str, ...], expr: Expr) -> SourceInfo:
-        types = variable_types(expr, field_type, None, source_weight)
-        weight = weight_type(expr, field_type, None, source_weight)
-        return SourceInfo(name, True, keys, tuple(types[key] for key in keys), weight)
-
-    hoisted = hoist(expr, keys_of, anew=op == ":=")
-    renamed = {set_name: f"{name}_{set_name}" for set_name, _, _ in hoisted.sets}
-    steps: list[_Step] = []
-
-    def step(target_name: str, op: str, info: SourceInfo, expr: Expr) -> None:
+    def _interpreted(self, batch: Mapping[str, Pending], watched: frozenset[str]) -> dict[str, Rows]:
+        self._dirty = {"all": Group(self._pools.values())}
         try:
-            kernel = lower(order(expr), info.keys, info.types, info.weight, source)
-        except CannotLower as reason:
-            raise UnsupportedError(
-                f'the compiled engine cannot maintain store "{name}": it has no code for {reason}',
-                hint="use the interpreter for this view",
-            ) from None
-        steps.append(_Step(target_name, op, kernel, compiled(kernel.source)))
+            return self._slow.apply({name: pending.rows() for name, pending in batch.items()}, watched)
+        except BaseException:
+            self._rollback()
+            raise
 
-    for set_name, set_keys, set_expr in hoisted.sets:
-        own = _renamed_changes(set_expr, renamed)
-        info = typed(renamed[set_name], set_keys, own)
-        step(info.name, "let", info, own)
-        changes[info.name] = info
-    body = _renamed_changes(hoisted.expr, renamed)
-    info = typed(name, keys, body) if target is None or op == "let" else target
-    if op == "let" and target is not None:
-        info = SourceInfo(name, True, keys, target.types, target.weight)
-    step(name, op, info, body)
-    if op == "let":
-        changes[name] = info
-    return steps
+    def _run(self, batch: Mapping[str, Pending], watched: frozenset[str]) -> dict[str, Rows]:
+        self._fire({name: pending for name, pending in batch.items() if name in self.program.triggers})
+        changes: dict[str, Rows] = {}
+        for name in self.program.views:  # a view stands behind the views it reads
+            if name in watched or name in self.program.triggers:
+                changes[name] = self._view_change(name)
+                if name in self.program.triggers and changes[name]:
+                    info = self._catalog.relations[name]
+                    width = len(info.columns)
+                    rows: Rows = {}
+                    for row, weight in changes[name].items():
+                        rows[row[:width]] = rows.get(row[:width], 0) + weight
+                    net = {row: weight for row, weight in rows.items() if weight}
+                    self._fire({name: pending_rows(info, net)})
+        return {name: changes[name] for name in watched}
 
+    def _fire(self, batch: Mapping[str, Pending]) -> None:
+        """Triggers of several relations, one after the other; what can wait is evaluated anew once, at the end."""
+        moved = {name: pending for name, pending in batch.items() if pending.count}
+        triggers = {name: self._trigger(name) for name in moved}
+        anew = {name: [s for s in self.program.triggers[name].statements if s.op == ":="] for name in moved}
+        if not any(anew.values()):
+            for name, trigger in triggers.items():
+                self._emit(trigger, moved[name])
+            return
+        late = deferrable([s for name in moved for s in self.program.triggers[name].statements])
+        for name, trigger in triggers.items():
+            self._emit(trigger, moved[name])
+            for s in anew[name]:
+                if s.target not in late:
+                    self._assign(trigger, s)
+        owner = {s.target: triggers[name] for name, statements in anew.items() for s in statements}
+        for s in in_order(late):
+            self._assign(owner[s.target], s)
 
-def _renamed_changes(expr: Expr, names: Mapping[str, str]) -> Expr:
-    def rename(node: Expr) -> Expr:
-        if isinstance(node, DeltaRelation) and node.name in names:
-            return DeltaRelation(names[node.name], node.fields, node.vars)
-        return node
+    def _emit(self, trigger: Ready, pending: Pending) -> None:
+        """All `let` and `+=` of a trigger."""
+        words = pending.words(trigger.columns, self.dictionary)
+        trigger.temporary.call(layout.BEGIN)
+        batch = address(words)
+        for function, env in trigger.functions:
+            function(env, batch, pending.count, self._flags_at)
+            self._check()
+        rest = self._interpret(trigger, pending) if trigger.plan.interpreted else []
+        self._dirty[trigger.plan.relation] = trigger.targets
+        if flags := trigger.targets.call(layout.MERGE):
+            trigger.targets.check(flags)
+            raise Declined
+        for store, rows in rest:
+            self._add(store, rows)
 
-    return bottom_up(rename, expr)
+    def _check(self) -> None:
+        if self._flags[0]:
+            self._forget()
+            raise Declined
 
+    def _forget(self) -> None:
+        """What compiled code complained about is left to the interpreter."""
+        if self._flags[0] & FAILED:
+            self.strings.failure()
+        self._flags[0] = 0
 
-def _store_info(store: Store) -> SourceInfo:
-    return SourceInfo(store.name, False, store.keys, store.types, store.weight)
+    def _interpret(self, trigger: Ready, pending: Pending) -> list[tuple[str, Rows]]:
+        """The statements without compiled code, on the state before the batch."""
+        info = self._catalog.relations[trigger.plan.relation]
+        changes: dict[str, Table] = {trigger.plan.relation: Table(info.names, pending.rows())}
+        for name, source in trigger.plan.lets.items():
+            changes[name] = PoolTable(source, trigger.lets[source.pool], self.dictionary)
+        found: list[tuple[str, Rows]] = []
+        for s in (one.statement for one in trigger.plan.interpreted):
+            if s.op == ":=":
+                continue
+            rows = self._slow._rows(s.expr, s.vars, State(self._slow._tables, changes))
+            if s.op == "let":
+                changes[s.target] = Table(s.vars, rows)
+            else:
+                found.append((s.target, rows))
+        return found
 
+    def _add(self, store: str, rows: Rows) -> None:
+        table = self._slow._tables[store]
+        assert isinstance(table, PoolTable)
+        self._dirty.setdefault(table.source.pool, Group([table.pool]))
+        for row, weight in rows.items():
+            table.set(row, table.rows.get(row, 0) + weight)
 
-def _relation_info(catalog: Catalog, name: str) -> SourceInfo:
-    info = catalog.relations[name]
-    return SourceInfo(name, True, info.names, tuple(column.type for column in info.columns), BIGINT)
+    def _assign(self, trigger: Ready, s: Statement) -> None:
+        table = self._slow._tables[s.target]
+        assert isinstance(table, PoolTable)
+        self._dirty.setdefault(table.source.pool, Group([table.pool]))
+        functions = trigger.assigned.get(s.target)
+        if functions is None:
+            rows = self._slow._rows(s.expr, s.vars, State(self._slow._tables, {}))
+            for row in [row for row in table.rows if row not in rows]:
+                table.set(row, 0)
+            for row, weight in rows.items():
+                table.set(row, weight)
+            return
+        trigger.temporary.call(layout.BEGIN)
+        for function, env in functions:
+            function(env, 0, 0, self._flags_at)
+            self._check()
 
+    def _view_change(self, name: str) -> Rows:
+        plan = self.program.views[name]
+        self._slow._journal = {store: old for store in relations(plan.output) if (old := self._old(store))}
+        try:
+            return self._slow._view_change(plan)
+        finally:
+            self._slow._journal = {}
 
-def _kind(weight: Type) -> Kind:
-    return "float" if weight.is_floating else "int"
+    def _old(self, store: str) -> dict[Row, Number]:
+        """The weights before the batch of what it changed in a store."""
+        source = self._placed[store]
+        keys, old, new = self._pools[source.pool].changes()
+        differ = old[:, source.lane] != new[:, source.lane]
+        rows = decode_rows(keys[differ], source.types, self.dictionary)
+        return {
+            row: weight_of(int(code), source.weight)
+            for row, code in zip(rows, old[differ, source.lane], strict=True)
+        }
 
+    # --- compiling
 
-def _slices(lowered: Iterable[Kernel]) -> dict[SourceInfo, tuple[tuple[int, ...], ...]]:
-    found: dict[SourceInfo, dict[tuple[int, ...], None]] = {}
-    for kernel in lowered:
-        for info, columns in kernel.slices:
-            found.setdefault(info, {})[columns] = None
-    return {info: tuple(columns) for info, columns in found.items()}
+    def _trigger(self, relation: str) -> Ready:
+        if relation not in self._triggers:
+            plan = plan_trigger(self.program, self._catalog.relations[relation], self._placed)
+            self._triggers[relation] = Ready(plan, self)
+        return self._triggers[relation]
+
+    def pool(self, name: str) -> Pool:
+        return self._pools[name]

@@ -7,24 +7,28 @@ where it cannot be. Three-valued logic is lowered as "is true" and "is false".
 
 What depends on one string variable alone (`p_name like '%green%'`, `substring(c_phone, 1, 2)`) is computed once for
 each distinct string, outside, and looked up here in a table. What cannot be lowered is refused with `CannotLower`.
+
+Arithmetic reports what does not fit to the word `flags`, and goes on (see `raw.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 from viewmill.algebra import scalars
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
 from viewmill.algebra.typing import common_type, scalar_type
-from viewmill.types import BOOLEAN, INTEGER_BITS, STRING, VOID, Type
+from viewmill.types import BINARY, BOOLEAN, DOUBLE, INTEGER_BITS, STRING, VOID, Type, as_decimal
 
 NULL = -(2**63)
 """The code of NULL, in keys and in variables."""
 
 _EPOCH = date(1970, 1, 1)
+_EPOCH_MOMENT = datetime(1970, 1, 1)
 _COMPARE = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _CALENDAR = ("year", "month", "day", "quarter")
 
@@ -37,13 +41,14 @@ class CannotLower(Exception):
 class Tables:
     """What generated code looks up: constants that are strings, and functions of one string."""
 
-    constants: list[str] = field(default_factory=list)
+    constants: list[str | bytes] = field(default_factory=list)
+    compares: bool = False  # strings are compared by their bytes, in the dictionary
     functions: list[tuple[Scalar, Type]] = field(default_factory=list)
 
-    def constant(self, text: str) -> str:
+    def constant(self, text: str | bytes) -> str:
         if text not in self.constants:
             self.constants.append(text)
-        return f"texts[{self.constants.index(text)}]"
+        return f"text{self.constants.index(text)}"
 
     def function(self, scalar: Scalar, var: str, type_: Type) -> str:
         form = scalars.substitute(scalar, {var: Var("text")})
@@ -67,10 +72,10 @@ class ScalarLowering:
 
     types: Mapping[str, Type]
     tables: Tables
-    not_null: frozenset[str] = frozenset()
+    not_null: set[str] = field(default_factory=set)
 
     def name(self, var: str) -> str:
-        return "v_" + "".join(c if c.isalnum() and c.isascii() else f"_{ord(c):x}_" for c in var)
+        return "v_" + "".join(c if c == "_" or (c.isalnum() and c.isascii()) else f"_{ord(c):x}x" for c in var)
 
     # --- codes
 
@@ -78,7 +83,7 @@ class ScalarLowering:
         """Source for the code of a value as `type_`, NULL included."""
         if isinstance(scalar, Var) and _same_form(self.types.get(scalar.name, VOID), type_):
             return self.name(scalar.name)
-        low = self.to(self.lower(scalar), type_)
+        low = self.to(self.lower(scalar), type_, exactly=True)
         coded = f"bits({low.value})" if type_.is_floating else f"int64({low.value})"
         return coded if low.null is None else f"(NULL if {low.null} else {coded})"
 
@@ -130,18 +135,25 @@ class ScalarLowering:
             case Cast(Call("/", (left, right)), target) if target.is_decimal:
                 return self._quotient(left, right, target)
             case Cast(arg, target):
-                return self._cast(self.lower(arg), target)
+                return self._cast(self.lower(arg), target, computed=isinstance(arg, Call))
             case Call("+" | "-" | "*" as op, (left, right)):
                 return self._arithmetic(op, left, right, type_)
             case Call("/", (left, right)) if type_.is_floating:
                 a, b = self.to(self.lower(left), type_), self.to(self.lower(right), type_)
-                return Lowered(f"divide({a.value}, {b.value})", _either(a.null, b.null), type_)
+                return Lowered(f"divide({a.value}, {b.value}, flags)", _either(a.null, b.null), type_)
+            case Call("div", (left, right)) if self._integers(left, right):
+                return self._integer_call("whole_quotient", left, right, type_)
+            case Call("%", (left, right)) if self._integers(left, right):
+                return self._integer_call("remainder", left, right, type_)
             case Call("neg", (arg,)):
                 low = self.lower(arg)
-                return Lowered(f"(-{low.value})", low.null, type_)
+                value = f"(-{low.value})" if type_.is_floating else f"subtract(int64(0), {low.value}, flags)"
+                return Lowered(value, low.null, type_)
             case Call("abs", (arg,)):
                 low = self.lower(arg)
                 return Lowered(f"abs({low.value})", low.null, type_)
+            case Call("<=>", (left, right)):
+                return self._same_or_both_null(left, right)
             case Call(op, (left, right)) if op in _COMPARE:
                 return self._comparison(op, left, right)
             case Call("is_null", (arg,)):
@@ -177,14 +189,18 @@ class ScalarLowering:
                 return Lowered("0", "True", type_)
             case bool() | int():
                 return Lowered(_integer(int(value)), None, type_)
+            case float() if not math.isfinite(value):
+                raise CannotLower(f"the constant {value}")
             case float():
                 return Lowered(f"float64({value!r})", None, type_)
             case Decimal():
                 return Lowered(_integer(int(value.scaleb(type_.scale))), None, type_)
             case str():
                 return Lowered(self.tables.constant(value), None, type_)
+            case bytes():
+                return Lowered(self.tables.constant(value), None, type_)
             case datetime():
-                raise CannotLower("timestamps as constants")
+                return Lowered(_integer((value - _EPOCH_MOMENT) // timedelta(microseconds=1)), None, type_)
             case date():
                 return Lowered(str((value - _EPOCH).days), None, type_)
             case _:
@@ -199,7 +215,7 @@ class ScalarLowering:
             return None
         var = next(iter(used))
         table = self.tables.function(scalar, var, type_)
-        source = f"{table}[0 if {self.name(var)} == NULL else {self.name(var)} + 1]"
+        source = f"look_up({table}, {self.name(var)}, flags)"
         return Lowered(f"double({source})" if type_.is_floating else source, f"{source} == NULL", type_)
 
     def _arithmetic(self, op: str, left: Scalar, right: Scalar, type_: Type) -> Lowered:
@@ -212,15 +228,31 @@ class ScalarLowering:
         if op != "*":
             a, b = self.to(a, type_), self.to(b, type_)
         function = {"+": "add", "-": "subtract", "*": "multiply"}[op]
-        return Lowered(f"{function}({a.value}, {b.value})", null, type_)
+        return Lowered(f"{function}({a.value}, {b.value}, flags)", null, type_)
 
     def _comparison(self, op: str, left: Scalar, right: Scalar) -> Lowered:
         a, b = self.lower(left), self.lower(right)
         wide = common_type((a.type, b.type))
-        if STRING in (a.type, b.type) and op not in ("=", "<>"):
-            raise CannotLower("the order of two strings")
+        null = _either(a.null, b.null)
+        if wide in (STRING, BINARY) and op not in ("=", "<>"):
+            self.tables.compares = True
+            return Lowered(f"(compare_texts(dictionary, {a.value}, {b.value}) {_COMPARE[op]} 0)", null, BOOLEAN)
         a, b = self.to(a, wide), self.to(b, wide)
-        return Lowered(f"({a.value} {_COMPARE[op]} {b.value})", _either(a.null, b.null), BOOLEAN)
+        if wide.is_floating:
+            return Lowered(_double_comparison(op, a.value, b.value), null, BOOLEAN)
+        return Lowered(f"({a.value} {_COMPARE[op]} {b.value})", null, BOOLEAN)
+
+    def _integers(self, *args: Scalar) -> bool:
+        return all(scalar_type(arg, self.types).is_integer for arg in args)
+
+    def _integer_call(self, function: str, left: Scalar, right: Scalar, type_: Type) -> Lowered:
+        a, b = self.lower(left), self.lower(right)
+        return Lowered(f"{function}({a.value}, {b.value}, flags)", _either(a.null, b.null), type_)
+
+    def _same_or_both_null(self, left: Scalar, right: Scalar) -> Lowered:
+        equal = self._comparison("=", left, right)
+        a, b = self.lower(left).null or "False", self.lower(right).null or "False"
+        return Lowered(f"(({a}) and ({b}) or not ({a} or {b}) and {equal.value})", None, BOOLEAN)
 
     def _case(self, args: tuple[Scalar, ...], type_: Type) -> Lowered:
         *pairs, otherwise = args
@@ -250,33 +282,38 @@ class ScalarLowering:
         if not (a.type.is_exact and b.type.is_exact):
             raise CannotLower("the quotient of doubles as a decimal")
         digits = target.scale + b.type.scale - a.type.scale
-        return Lowered(f"quotient({a.value}, {b.value}, {digits})", _either(a.null, b.null), target)
+        return Lowered(f"quotient({a.value}, {b.value}, {digits}, flags)", _either(a.null, b.null), target)
 
-    def _cast(self, low: Lowered, target: Type) -> Lowered:
-        if low.type == target or low.type == VOID:
-            return Lowered(low.value, low.null, target)
+    def _cast(self, low: Lowered, target: Type, *, computed: bool) -> Lowered:
+        """`computed` values may be out of the range of their own type."""
+        if low.type == VOID or (low.type == target and not (computed and target.is_integer)):
+            return Lowered("0.0" if low.type == VOID and target.is_floating else low.value, low.null, target)
         if target.is_decimal and low.type.is_exact:
             moved = self.to(low, target)
-            limit = min(target.precision, 18)
-            return Lowered(
-                f"within({moved.value}, {10**limit})" if target.precision <= 18 else moved.value, low.null, target
-            )
-        if target.is_floating and low.type.is_numeric:
+            fits = target.precision > 18 or _digits(low.type) <= target.precision - target.scale
+            return Lowered(moved.value if fits else f"within({moved.value}, {10**target.precision}, flags)", low.null, target)
+        if target.name == "double" and low.type.is_numeric:
             return self.to(low, target)
         if target.is_integer and low.type.is_integer:
             bits = INTEGER_BITS[target.name]
-            return Lowered(low.value if bits == 64 else f"within({low.value}, {2 ** (bits - 1)})", low.null, target)
+            fits = bits == 64 or (bits >= INTEGER_BITS[low.type.name] and not computed)
+            return Lowered(low.value if fits else f"within_bits({low.value}, {2 ** (bits - 1)}, flags)", low.null, target)
         raise CannotLower(f"the cast from {low.type} to {target}")
 
-    def to(self, low: Lowered, type_: Type) -> Lowered:
-        """The value in the form of another type of its kind."""
+    def as_double(self, value: str, type_: Type) -> str:
+        return self.to(Lowered(value, None, type_), DOUBLE).value
+
+    def to(self, low: Lowered, type_: Type, *, exactly: bool = False) -> Lowered:
+        """The value in the form of another type of its kind; `exactly`, if no digit can be lost."""
         if low.type == VOID or _same_form(low.type, type_):
             return low if not type_.is_floating or low.type != VOID else Lowered("0.0", "True", type_)
         if type_.is_floating and low.type.is_exact:
             return Lowered(f"(float64({low.value}) / {float(10**low.type.scale)!r})", low.null, type_)
         if type_.is_exact and low.type.is_exact:
             shift = type_.scale - low.type.scale
-            moved = f"multiply({low.value}, {10**shift})" if shift >= 0 else f"round_off({low.value}, {10**-shift})"
+            if shift < 0 and exactly:
+                raise CannotLower(f"the comparison of a {low.type} with a {type_}")
+            moved = f"multiply({low.value}, {_integer(10**shift)}, flags)" if shift >= 0 else f"round_off({low.value}, {10**-shift})"
             return Lowered(moved, low.null, type_)
         raise CannotLower(f"{low.type} as {type_}")
 
@@ -286,6 +323,28 @@ def _same_form(left: Type, right: Type) -> bool:
     if left.is_exact and right.is_exact:
         return left.scale == right.scale
     return left == right or (left.is_floating and right.is_floating)
+
+
+def _digits(type_: Type) -> int:
+    """Digits before the point that a value of the type may have."""
+    return as_decimal(type_).precision if type_.is_integer else type_.precision - type_.scale
+
+
+def _double_comparison(op: str, a: str, b: str) -> str:
+    """NaN equals itself and is greater than every other number."""
+    match op:
+        case "=":
+            return f"same({a}, {b})"
+        case "<>":
+            return f"(not same({a}, {b}))"
+        case "<":
+            return f"below({a}, {b})"
+        case ">":
+            return f"below({b}, {a})"
+        case "<=":
+            return f"(not below({b}, {a}))"
+        case _:
+            return f"(not below({a}, {b}))"
 
 
 def _integer(value: int) -> str:
@@ -300,9 +359,9 @@ def _either(left: str | None, right: str | None) -> str | None:
     return f"({left} or {right})"
 
 
-def _all(conditions: object) -> str:
-    return "(" + " and ".join(conditions) + ")"  # type: ignore[arg-type]
+def _all(conditions: Iterable[str]) -> str:
+    return "(" + " and ".join(conditions) + ")"
 
 
-def _any(conditions: object) -> str:
-    return "(" + " or ".join(conditions) + ")"  # type: ignore[arg-type]
+def _any(conditions: Iterable[str]) -> str:
+    return "(" + " or ".join(conditions) + ")"

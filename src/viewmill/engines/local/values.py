@@ -5,14 +5,30 @@ from __future__ import annotations
 import struct
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from typing import Protocol
 
 from viewmill.algebra.functions import EXACT, NAN
 from viewmill.engines.local.scalars import NULL
 from viewmill.errors import DataError
 from viewmill.types import Type
 
+LEAST, MOST = -(2**63) + 1, 2**63 - 1
+"""The least and the greatest number that is a code."""
+
 _EPOCH_DAY = date(1970, 1, 1)
 _EPOCH = datetime(1970, 1, 1)
+
+
+class TooWide(DataError):
+    """A number that fits its type has no code: it needs more than 64 bits."""
+
+
+class Strings(Protocol):
+    """Strings and binaries by number."""
+
+    def code(self, value: str | bytes) -> int: ...
+
+    def value(self, code: int) -> str | bytes: ...
 
 
 class Dictionary:
@@ -32,8 +48,11 @@ class Dictionary:
             self.values.append(value)
         return found
 
+    def value(self, code: int) -> str | bytes:
+        return self.values[code]
 
-def encode(value: object, type_: Type, dictionary: Dictionary) -> int:
+
+def encode(value: object, type_: Type, dictionary: Strings) -> int:
     match value:
         case None:
             return NULL
@@ -57,12 +76,12 @@ def encode(value: object, type_: Type, dictionary: Dictionary) -> int:
             raise DataError(f"cannot keep the value {value!r}")
 
 
-def decode(code: int, type_: Type, dictionary: Dictionary) -> object:
+def decode(code: int, type_: Type, dictionary: Strings) -> object:
     if code == NULL:
         return None
     match type_.name:
         case "string" | "binary":
-            return dictionary.values[code]
+            return dictionary.value(code)
         case "float" | "double":
             value: float = struct.unpack("<d", struct.pack("<q", code))[0]
             return NAN if value != value else value
@@ -83,8 +102,8 @@ def decode_weight(weight: int | float, type_: Type) -> int | float | Decimal:
 
 
 def _fitting(code: int, value: object) -> int:
-    if not -(2**63) < code < 2**63:
-        raise DataError(f"the number {value} has more than 64 bits")
+    if not LEAST <= code <= MOST:
+        raise TooWide(f"the number {value} has more than 64 bits")
     return code
 
 

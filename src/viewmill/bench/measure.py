@@ -1,0 +1,206 @@
+"""One query, maintained one way: every phase and batch size measured and verified.
+
+`inserts`, for each size: a new mill, the first half of the stream in large batches, then the rest in batches of the
+size until it ends or time is up. The state is, on average, that of a whole stream; what is measured is not the start,
+where everything is small.
+
+`changes`: a mill at full size; for each size, inserts and deletes until time is up, and everything put back.
+
+Before a measurement, every relation has had a batch of the measured size, so that nothing is compiled while the clock
+runs. After it, the view is compared with DuckDB's answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+import viewmill
+from viewmill.bench.data import Data
+from viewmill.bench.queries import Query, schema_sql
+from viewmill.bench.results import Cell, Phase, Size, rows_in
+from viewmill.bench.stream import Change, Churn, Piece, first_half, interleave, present, second_half, whole
+from viewmill.bench.timing import Timing, TooSlow, apply, timed
+from viewmill.bench.truth import disagreement
+from viewmill.errors import UnsupportedError
+from viewmill.session import Mill
+from viewmill.status import Status
+
+LARGE = 100_000
+"""Rows in a batch while state is loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one process measures. `limit` is how long loading may take."""
+
+    query: Query
+    strategy: str
+    scale: float
+    folder: Path
+    wanted: tuple[tuple[Phase, Size], ...]
+    seconds: float
+    limit: float
+
+    def cell(self, phase: Phase, size: Size) -> Cell:
+        return Cell(self.query.name, self.strategy, phase, size, self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A cell has begun: until the next news, state is loaded."""
+
+    phase: Phase
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """State is loaded, the clock runs."""
+
+    phase: Phase
+    size: Size
+
+
+News: TypeAlias = Loading | Measuring | Cell
+
+
+def measure(job: Job, data: Data) -> Iterator[News]:
+    """Every wanted cell, with news of what is going on."""
+    largest = max(_counts(job, data).values())
+    full = _Full(job, data)
+    for phase, size in job.wanted:
+        # At least one batch is for warming up and one to be measured, out of half of the rows.
+        if 4 * rows_in(size) > largest:
+            yield replace(job.cell(phase, size), status="small", note=f"the largest relation has {largest} rows")
+        elif phase == "inserts":
+            yield from _guarded(job, phase, size, _inserts(job, data, size))
+        else:
+            yield from _guarded(job, phase, size, _changes(job, data, size, full))
+
+
+def _guarded(job: Job, phase: Phase, size: Size, measuring: Iterator[News]) -> Iterator[News]:
+    """The news of a cell, whatever goes wrong."""
+    yield Loading(phase, size)
+    try:
+        yield from measuring
+    except UnsupportedError as refusal:
+        yield replace(job.cell(phase, size), status="refused", note=refusal.message)
+    except TooSlow:
+        yield replace(job.cell(phase, size), status="slow", note=f"state was not loaded in {job.limit:g} s")
+    except Exception as error:  # a mistake of the engine ends a cell, not the run
+        yield replace(job.cell(phase, size), status="failed", note=told(error))
+
+
+def told(error: Exception) -> str:
+    """An error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
+def _inserts(job: Job, data: Data, size: Size) -> Iterator[News]:
+    counts = _counts(job, data)
+    mill = _mill(job)
+    load = apply(mill, map(Change, interleave(first_half(counts), LARGE)), data, limit=job.limit)
+    rest = second_half(counts)
+    first = [Piece(table, rows.start, rows[: rows_in(size)].stop) for table, rows in rest.items() if rows]
+    apply(mill, map(Change, first), data, size)
+    yield Measuring("inserts", size)
+    stream = interleave({table: rows[rows_in(size) :] for table, rows in rest.items()}, rows_in(size))
+    timing = timed(mill, map(Change, stream), data, size, job.seconds)
+    stop = {piece.table: piece.stop for piece in first}
+    stop |= {table: stop[table] + share.rows for table, share in timing.relations.items()}
+    rows = {table: [Piece(table, 0, stop.get(table, 0))] for table in counts}
+    yield _finished(job, job.cell("inserts", size), mill, timing, load.seconds, _tables(data, rows))
+
+
+def _changes(job: Job, data: Data, size: Size, full: _Full) -> Iterator[News]:
+    mill = full.take()
+    churn = Churn(_counts(job, data), rows_in(size))
+    missing = apply(mill, churn.prime(), data, size).missing
+    yield Measuring("changes", size)
+    timing = timed(mill, churn, data, size, job.seconds, missing=missing)
+    rows = present(_counts(job, data), timing.missing)
+    cell = _finished(job, job.cell("changes", size), mill, timing, full.load, _tables(data, rows))
+    yield cell
+    if cell.status == "wrong":
+        return
+    apply(mill, (Change(inserted=piece) for piece in timing.missing), data)
+    full.give_back(mill)
+
+
+class _Full:
+    """A mill at full size, loaded when it is asked for. One that is not given back in good order is not used again."""
+
+    def __init__(self, job: Job, data: Data) -> None:
+        self._job = job
+        self._data = data
+        self._mill: Mill | None = None
+        self.load = 0.0
+
+    def take(self) -> Mill:
+        mill, self._mill = self._mill, None
+        if mill is None:
+            mill = _mill(self._job)
+            stream = interleave(whole(_counts(self._job, self._data)), LARGE)
+            self.load = apply(mill, map(Change, stream), self._data, limit=2 * self._job.limit).seconds
+        return mill
+
+    def give_back(self, mill: Mill) -> None:
+        self._mill = mill
+
+
+def _counts(job: Job, data: Data) -> dict[str, int]:
+    return {table: data[table].num_rows for table in job.query.reads}
+
+
+def _mill(job: Job) -> Mill:
+    mill = viewmill.connect()
+    mill.sql(schema_sql())
+    mill.sql(job.query.create(job.strategy))
+    return mill
+
+
+def _tables(data: Data, rows: Mapping[str, list[Piece]]) -> dict[str, pa.Table]:
+    """The rows that are there, without copying them."""
+    return {
+        table: pa.Table.from_batches(
+            [data[table].slice(piece.start, piece.rows) for piece in pieces], schema=data[table].schema
+        )
+        for table, pieces in rows.items()
+    }
+
+
+def _finished(job: Job, cell: Cell, mill: Mill, timing: Timing, load: float, tables: dict[str, pa.Table]) -> Cell:
+    start = time.perf_counter()
+    view = mill.view(job.query.name).to_arrow()
+    read = time.perf_counter() - start
+    wrong = disagreement(job.query, view, tables)
+    status = mill.status()
+    p50, p99 = timing.percentiles
+    return replace(
+        cell,
+        status="wrong" if wrong else "ok",
+        note=wrong,
+        batches=len(timing.times),
+        rows=timing.rows,
+        seconds=timing.seconds,
+        p50=p50,
+        p99=p99,
+        load=load,
+        read=read,
+        state=state_bytes(status),
+        relations=timing.relations,
+        maintenance={line.relation: line.how for line in status.view(job.query.name).maintenance},
+    )
+
+
+def state_bytes(status: Status) -> int | None:
+    """The bytes of all stores, where the engine accounts for them."""
+    sizes = [getattr(store, "bytes", None) for store in status.stores]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None

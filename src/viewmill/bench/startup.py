@@ -1,0 +1,72 @@
+"""First use: how long CREATE and the first batch take in a new process, with nothing cached and with everything.
+
+A new process gets an empty cache directory (`VIEWMILL_CACHE`), and another new process then finds it filled. The first
+batch has some rows for every relation that the query reads, so that every trigger is needed. Imports are not counted.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import viewmill
+from viewmill.bench.data import Data, load
+from viewmill.bench.measure import told
+from viewmill.bench.queries import Query, schema_sql
+from viewmill.bench.results import FirstUse
+
+_ROWS = 1000
+"""Rows of each relation in the first batch."""
+
+
+def first_use(query: Query, strategy: str, folder: Path, limit: float) -> FirstUse:
+    with TemporaryDirectory() as cache:
+        times = [_in_new_process(query, strategy, folder, cache, limit) for _ in ("cold", "warm")]
+    notes = [time_ for time_ in times if isinstance(time_, str)]
+    if notes:
+        return FirstUse(query.name, 0.0, 0.0, notes[0])
+    cold, warm = (float(time_) for time_ in times)
+    return FirstUse(query.name, cold, warm)
+
+
+def create_and_insert(query: Query, strategy: str, data: Data) -> float:
+    """Seconds from CREATE MATERIALIZED VIEW to the first batch committed."""
+    mill = viewmill.connect()
+    mill.sql(schema_sql())
+    batches = {table: data[table].slice(0, _ROWS) for table in query.reads}
+    start = time.perf_counter()
+    mill.sql(query.create(strategy))
+    with mill.batch() as batch:
+        for table, rows in batches.items():
+            batch.insert(table, rows)
+    return time.perf_counter() - start
+
+
+def _in_new_process(query: Query, strategy: str, folder: Path, cache: str, limit: float) -> float | str:
+    """Seconds, or why there are none."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(query, strategy, folder, cache, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        answer: float | str = ours.recv() if ours.poll(limit) else f"not done in {limit:g} s"
+        return answer
+    except EOFError:
+        return "the process died"
+    finally:
+        process.kill()
+        process.join()
+
+
+def _serve(query: Query, strategy: str, folder: Path, cache: str, connection: Connection) -> None:
+    """In the new process."""
+    os.environ["VIEWMILL_CACHE"] = cache
+    try:
+        connection.send(create_and_insert(query, strategy, load(folder, query.reads)))
+    except Exception as error:  # whatever it is, it is the result
+        connection.send(told(error))

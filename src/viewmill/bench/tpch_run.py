@@ -1,0 +1,153 @@
+"""The whole TPC-H benchmark: DuckDB first, then first use, then every cell, then growth. Nothing runs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, assert_never
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from viewmill.bench.baseline import DuckBaseline
+from viewmill.bench.data import ensure, load
+from viewmill.bench.measure import Job, Loading, Measuring
+from viewmill.bench.place import here
+from viewmill.bench.queries import Query
+from viewmill.bench.results import Cell, Phase, Run, Size
+from viewmill.bench.startup import first_use
+from viewmill.bench.worker import work
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure. `seconds` is the time measured per cell, `limit` how long loading its state may take."""
+
+    queries: tuple[Query, ...]
+    strategies: tuple[str, ...]
+    sizes: tuple[Size, ...]
+    scale: float
+    seconds: float
+    limit: float
+    baseline: bool
+    first_use: bool
+    growth: bool
+    threads: int
+    folder: Path
+
+    @property
+    def steps(self) -> int:
+        queries = len(self.queries)
+        cells = queries * len(self.strategies) * len(self.sizes) * 2
+        return cells + queries * (self.baseline + self.first_use + self.growth)
+
+    @property
+    def main(self) -> str:
+        """The strategy of which everything is shown."""
+        return "auto" if "auto" in self.strategies else self.strategies[0]
+
+
+class Watch(Protocol):
+    """Whoever looks on."""
+
+    def at(self, text: str) -> None:
+        """Work begins on this."""
+
+    def step(self) -> None:
+        """One of the plan's steps is done."""
+
+
+class Benchmark:
+    """A plan being carried out. `run` is what was found so far."""
+
+    def __init__(self, plan: Plan, watch: Watch) -> None:
+        self.plan = plan
+        self.run = Run(here(), plan.scale, plan.seconds)
+        self._watch = watch
+
+    def carry_out(self) -> None:
+        plan = self.plan
+        self._watch.at(f"data at scale {plan.scale:g}")
+        folder = ensure(plan.scale, plan.folder)
+        if plan.baseline:
+            self._measure_duckdb(folder)
+        if plan.first_use:
+            self._measure_first_use(folder)
+        wanted: list[tuple[Phase, Size]] = [("inserts", size) for size in plan.sizes]
+        wanted += [("changes", size) for size in plan.sizes]
+        for query in plan.queries:
+            for strategy in plan.strategies:
+                self._measure_cells(self._job(query, strategy, plan.scale, folder, wanted))
+        if plan.growth:
+            self._measure_growth()
+
+    def _measure_duckdb(self, folder: Path) -> None:
+        self._watch.at("DuckDB: loading tables")
+        duckdb = DuckBaseline(load(folder), self.plan.threads)
+        self.run = replace(self.run, threads=duckdb.threads)
+        for query in self.plan.queries:
+            self._watch.at(f"{query.name} DuckDB")
+            found = duckdb.measure(query, self.plan.sizes)
+            self.run = replace(self.run, baselines=(*self.run.baselines, found))
+            self._watch.step()
+
+    def _measure_first_use(self, folder: Path) -> None:
+        limit = 2 * self.plan.limit
+        # What is compiled once for all queries is compiled here.
+        first_use(self.plan.queries[0], self.plan.main, folder, limit)
+        for query in self.plan.queries:
+            self._watch.at(f"{query.name} first use")
+            found = first_use(query, self.plan.main, folder, limit)
+            self.run = replace(self.run, first_uses=(*self.run.first_uses, found))
+            self._watch.step()
+
+    def _measure_growth(self) -> None:
+        scale = self.plan.scale / 10
+        self._watch.at(f"data at scale {scale:g}")
+        folder = ensure(scale, self.plan.folder)
+        for query in self.plan.queries:
+            self._measure_cells(self._job(query, self.plan.main, scale, folder, [("changes", "1000")]))
+
+    def _measure_cells(self, job: Job) -> None:
+        for news in work(job):
+            match news:
+                case Loading(phase, size):
+                    self._watch.at(f"{job.query.name} {job.strategy} {phase} {size}, loading")
+                case Measuring(phase, size):
+                    self._watch.at(f"{job.query.name} {job.strategy} {phase} {size}")
+                case Cell():
+                    self.run = replace(self.run, cells=(*self.run.cells, news))
+                    self._watch.step()
+                case _:
+                    assert_never(news)
+
+    def _job(self, query: Query, strategy: str, scale: float, folder: Path, wanted: list[tuple[Phase, Size]]) -> Job:
+        return Job(query, strategy, scale, folder, tuple(wanted), self.plan.seconds, self.plan.limit)
+
+
+class _Bar:
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=total)
+
+    def at(self, text: str) -> None:
+        self._progress.update(self._task, description=text)
+
+    def step(self) -> None:
+        self._progress.advance(self._task)
+
+
+@contextmanager
+def progress_bar(console: Console, total: int) -> Iterator[Watch]:
+    columns = (
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield _Bar(progress, total)

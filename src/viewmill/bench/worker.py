@@ -1,0 +1,95 @@
+"""Jobs in processes of their own: nothing of one query's state is left for the next, and what hangs is ended.
+
+A cell must have its state loaded within the limit, and must then be done within the measured time and the limit again:
+one batch can take arbitrarily long, and only the end of its process can stop it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import assert_never
+
+from viewmill.bench.data import load
+from viewmill.bench.measure import Job, Loading, Measuring, News, measure
+from viewmill.bench.results import Cell
+
+_STARTING = 120.0
+"""Seconds that a process may take before its first news: it imports, and reads the data."""
+
+
+def work(job: Job) -> Iterator[News]:
+    """The news of a job, whatever becomes of the processes that do it."""
+    while job.wanted:
+        watched = _Watched(job)
+        yield from watched.news()
+        job = replace(job, wanted=job.wanted[watched.done :])
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One process, until it has done everything or is ended. `done` counts the cells that it settled."""
+
+    job: Job
+    done: int = 0
+    loading: bool = False
+
+    def news(self) -> Iterator[News]:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(self.job, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        try:
+            yield from self._follow(ours)
+        finally:
+            process.kill()
+            process.join()
+            ours.close()
+
+    def _follow(self, connection: Connection) -> Iterator[News]:
+        patience = _STARTING
+        while self.done < len(self.job.wanted):
+            try:
+                if not connection.poll(patience):
+                    yield from self._settle_slow(patience)
+                    return
+                news: News = connection.recv()
+            except EOFError:
+                yield self._settle(replace(self._cell(0), status="failed", note="the process died"))
+                return
+            match news:
+                case Loading():
+                    self.loading, patience = True, 3 * self.job.limit
+                case Measuring():
+                    self.loading, patience = False, 4 * self.job.seconds + self.job.limit
+                case Cell():
+                    self._settle(news)
+                case _:
+                    assert_never(news)
+            yield news
+
+    def _settle_slow(self, patience: float) -> Iterator[Cell]:
+        """The cell that hangs and, where it is loading that does, all of its phase: they would load the same."""
+        phase = self._cell(0).phase
+        note = f"{'state was not loaded' if self.loading else 'a batch was not done'} in {patience:g} s"
+        while True:
+            yield self._settle(replace(self._cell(0), status="slow", note=note))
+            if self.done == len(self.job.wanted) or not self.loading or self._cell(0).phase != phase:
+                return
+
+    def _cell(self, ahead: int) -> Cell:
+        return self.job.cell(*self.job.wanted[self.done + ahead])
+
+    def _settle(self, cell: Cell) -> Cell:
+        self.done += 1
+        return cell
+
+
+def _serve(job: Job, connection: Connection) -> None:
+    """In the new process."""
+    for news in measure(job, load(job.folder, job.query.reads)):
+        connection.send(news)
+    connection.close()

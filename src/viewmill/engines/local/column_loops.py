@@ -1,0 +1,183 @@
+"""Compiled loops that turn columns of Arrow memory into codes.
+
+Each looks at all rows and says whether every one is *plain*: within the limits given, and without a remainder. If not,
+what it wrote is of no use, and who called takes the rows one by one.
+
+The loops without NULLs have no branches, so that they are compiled to vector instructions.
+"""
+
+from __future__ import annotations
+
+from viewmill.engines.local.compiling import kernel, piece
+from viewmill.engines.local.interning import is_valid
+from viewmill.engines.local.raw import Int, peek, peek_half, poke
+
+_NULL = -(2**63)
+_NAN = 0x7FF8000000000000
+_INFINITY = 0x7FF0000000000000
+_MAGNITUDE = 0x7FFFFFFFFFFFFFFF
+
+
+@piece
+def _words_plain(source: Int, rows: Int, low: Int, high: Int) -> bool:
+    """Whether all words are from `low` to `high`."""
+    outside = 0
+    for i in range(rows):
+        word = peek(source, i)
+        outside |= (word < low) | (word > high)
+    return outside == 0
+
+
+@piece
+def _decimals_plain(source: Int, rows: Int, low: Int, high: Int) -> bool:
+    """Whether all numbers of 128 bits are from `low` to `high`: the upper word repeats the sign of the lower."""
+    outside = 0
+    for i in range(rows):
+        lower = peek(source, 2 * i)
+        outside |= (lower < low) | (lower > high) | (peek(source, 2 * i + 1) != (lower >> 63))
+    return outside == 0
+
+
+@piece
+def _doubles_plain(source: Int, rows: Int) -> bool:
+    """Whether there is no zero with a sign, and no NaN but one."""
+    other = 0
+    for i in range(rows):
+        word = peek(source, i)
+        other |= (word == _NULL) | (((word & _MAGNITUDE) > _INFINITY) & (word != _NAN))
+    return other == 0
+
+
+@piece
+def _scale_words(
+    source: Int, step: Int, bitmap: Int, first: Int, rows: Int, low: Int, high: Int, times: Int, per: Int, out: Int
+) -> bool:
+    """`word * times / per` for every `step`-th word: the lower ones of decimals if that is 2."""
+    plain = True
+    for i in range(rows):
+        if is_valid(bitmap, first + i):
+            word = peek(source, i * step)
+            if word < low or word > high or (step == 2 and peek(source, 2 * i + 1) != (word >> 63)):
+                plain = False
+            if per == 1:
+                poke(out, i, word * times)
+            else:
+                plain = plain and word % per == 0
+                poke(out, i, word // per)
+        else:
+            poke(out, i, _NULL)
+    return plain
+
+
+@piece
+def _widen_halves(source: Int, bitmap: Int, first: Int, rows: Int, low: Int, high: Int, times: Int, out: Int) -> bool:
+    """`half * times` for numbers of 32 bits."""
+    outside = 0
+    if bitmap == 0:
+        for i in range(rows):
+            half = peek_half(source, i)
+            outside |= (half < low) | (half > high)
+            poke(out, i, half * times)
+        return outside == 0
+    for i in range(rows):
+        if is_valid(bitmap, first + i):
+            half = peek_half(source, i)
+            outside |= (half < low) | (half > high)
+            poke(out, i, half * times)
+        else:
+            poke(out, i, _NULL)
+    return outside == 0
+
+
+@piece
+def _normal_doubles(source: Int, bitmap: Int, first: Int, rows: Int, out: Int) -> None:
+    """The same doubles with one zero and one NaN."""
+    for i in range(rows):
+        word = peek(source, i)
+        if not is_valid(bitmap, first + i):
+            word = _NULL
+        elif word == _NULL:
+            word = 0
+        elif (word & _MAGNITUDE) > _INFINITY:
+            word = _NAN
+        poke(out, i, word)
+
+
+# --- all columns of a batch at once
+
+# A struct of the Arrow C data interface, in words
+_NULLS = 1
+_OFFSET = 2
+_BUFFERS = 5
+_CHILDREN = 6
+
+# What is to be done with a column: words of a plan
+INDEX = 0  # its position in the batch
+PLACE = 1  # the number of the pair of words that says where its codes are: address and stride
+NOT_NULL = 2  # NULLs are refused
+FORM = 3  # one of those below
+LOW, HIGH, TIMES, PER = 4, 5, 6, 7  # limits of the numbers; `number * times / per` is the code
+PLAN = 8
+
+LOOK = 0  # nothing but to look for NULLs
+WORDS = 1  # numbers of 64 bits
+DECIMALS = 2  # numbers of 128 bits
+HALVES = 3  # numbers of 32 bits
+DOUBLES = 4
+
+
+@piece
+def _has_null(bitmap: Int, first: Int, rows: Int) -> bool:
+    missing = 0
+    for i in range(rows):
+        missing |= not is_valid(bitmap, first + i)
+    return missing != 0
+
+
+@piece
+def _encoded(plan: Int, source: Int, bitmap: Int, first: Int, rows: Int, out: Int, pair: Int) -> bool:
+    """Codes at `out`, unless the column has them already; whether it is plain."""
+    form, low, high = peek(plan, FORM), peek(plan, LOW), peek(plan, HIGH)
+    times, per = peek(plan, TIMES), peek(plan, PER)
+    poke(pair, 0, out)
+    poke(pair, 1, 1)
+    if form == HALVES:
+        return _widen_halves(source + first * 4, bitmap, first, rows, low, high, times, out)
+    step = 2 if form == DECIMALS else 1
+    at = source + first * 8 * step
+    if form == DOUBLES:
+        if bitmap == 0 and _doubles_plain(at, rows):
+            poke(pair, 0, at)
+        else:
+            _normal_doubles(at, bitmap, first, rows, out)
+        return True
+    if bitmap != 0 or times != 1 or per != 1:
+        return _scale_words(at, step, bitmap, first, rows, low, high, times, per, out)
+    poke(pair, 0, at)
+    poke(pair, 1, step)
+    return _decimals_plain(at, rows, low, high) if step == 2 else _words_plain(at, rows, low, high)
+
+
+@kernel
+def encode_batch(batch: Int, rows: Int, plans: Int, columns: Int, pairs: Int, out: Int) -> bool:
+    """Carry out the plans for columns of a batch, an Arrow struct; whether all are plain.
+
+    Each plan has room for its codes at `out`, one behind the other.
+    """
+    plain = True
+    for number in range(columns):
+        plan = plans + number * PLAN * 8
+        column = peek(peek(batch, _CHILDREN), peek(plan, INDEX))
+        first = peek(batch, _OFFSET) + peek(column, _OFFSET)
+        bitmap = peek(peek(column, _BUFFERS), 0)
+        # How many NULLs there are may be unknown (-1).
+        if bitmap != 0 and peek(column, _NULLS) <= 0:
+            if peek(column, _NULLS) == 0 or not _has_null(bitmap, first, rows):
+                bitmap = 0
+        if bitmap != 0 and peek(plan, NOT_NULL) != 0:
+            plain = False
+        elif peek(plan, FORM) != LOOK:
+            source, pair = peek(peek(column, _BUFFERS), 1), pairs + peek(plan, PLACE) * 16
+            if not _encoded(plan, source, bitmap, first, rows, out + number * rows * 8, pair):
+                plain = False
+    return plain

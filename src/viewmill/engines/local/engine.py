@@ -1,0 +1,126 @@
+"""The engine in this process: interprets what is small, compiles what is worth it.
+
+A mill that has seen few rows is interpreted, since compiling takes longer than that. With more rows its stores move
+into record pools, and its triggers are compiled, one by one, when they are first needed. Numbers of more than 64 bits
+have no place in a pool: a mill that meets one goes on interpreted, slower and exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from viewmill.catalog import Catalog
+from viewmill.engines.interpreter import Interpreter
+from viewmill.engines.interpreter.tables import Row, Rows, Table
+from viewmill.engines.local.values import TooWide
+from viewmill.program.nodes import EMPTY, Program
+
+if TYPE_CHECKING:  # what needs Numba is imported when something is compiled
+    from viewmill.engines.local.pending import Pending
+    from viewmill.engines.local.run import CompiledEngine
+
+COMPILE_AFTER = 1000
+"""Rows that are interpreted before anything is compiled."""
+
+
+class LocalEngine:
+    """The interface of the interpreter, and columns."""
+
+    def __init__(self) -> None:
+        self.program: Program = EMPTY
+        self._catalog = Catalog()
+        self._slow: Interpreter | None = Interpreter()
+        self._fast: CompiledEngine | None = None
+        self._seen = 0
+        self._wide = False  # there are numbers that do not fit a pool
+
+    @property
+    def is_compiled(self) -> bool:
+        return self._fast is not None
+
+    # --- programs
+
+    def install(self, program: Program, catalog: Catalog, tables: Mapping[str, Mapping[Row, int]]) -> None:
+        """Switch to another program. Stores that are new are filled from base tables and views."""
+        filler = Interpreter()
+        filler.program = self.program
+        filler._tables = dict(self._tables)
+        filler.install(program, tables)
+        if self._fast is not None:
+            self._fast = self._fast.extended(program, catalog, filler._tables)
+        else:
+            self._slow = filler
+        self.program, self._catalog = program, catalog
+
+    @property
+    def _tables(self) -> Mapping[str, Table]:
+        if self._fast is not None:
+            return self._fast.tables
+        assert self._slow is not None
+        return self._slow._tables
+
+    # --- batches
+
+    def apply(self, batch: Mapping[str, Mapping[Row, int]], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
+        """Take a batch, all or nothing. Returns the change of each watched view."""
+        if not self._compiles(sum(map(len, batch.values()))):
+            assert self._slow is not None
+            return self._slow.apply(batch, watched)
+        from viewmill.engines.local.pending import PendingRows
+
+        relations = self._catalog.relations
+        return self._compiled({name: PendingRows(relations[name], rows) for name, rows in batch.items()}, watched)
+
+    def apply_columns(self, batch: Mapping[str, Pending], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
+        """The same for batches of columns."""
+        if self._compiles(sum(pending.count for pending in batch.values())):
+            return self._compiled(batch, watched)
+        assert self._slow is not None
+        return self._slow.apply({name: pending.rows() for name, pending in batch.items()}, watched)
+
+    def _compiled(self, batch: Mapping[str, Pending], watched: frozenset[str]) -> dict[str, Rows]:
+        assert self._fast is not None
+        try:
+            return self._fast.apply(batch, watched)
+        except TooWide:
+            self._interpret()
+            return self.apply_columns(batch, watched)
+
+    def _compiles(self, rows: int) -> bool:
+        """Whether a batch of so many rows is run by compiled code."""
+        self._seen += rows
+        return self._fast is not None or (self._seen > COMPILE_AFTER and not self._wide and self._compile())
+
+    def _compile(self) -> bool:
+        from viewmill.engines.local.run import CompiledEngine
+
+        assert self._slow is not None
+        try:
+            self._fast = CompiledEngine(self.program, self._catalog, self._slow._tables)
+        except TooWide:
+            self._wide = True
+            return False
+        self._slow = None
+        return True
+
+    def _interpret(self) -> None:
+        assert self._fast is not None
+        self._slow = Interpreter()
+        self._slow.program = self.program
+        self._slow._tables = {
+            name: Table(table.fields, dict(table.rows.items())) for name, table in self._fast.tables.items()
+        }
+        self._fast, self._wide = None, True
+
+    # --- reading
+
+    def contents(self, view: str) -> Rows:
+        """The rows of a view, hidden columns included, without order."""
+        if self._fast is not None:
+            return self._fast.contents(view)
+        assert self._slow is not None
+        return self._slow.contents(view)
+
+    def store(self, name: str) -> Rows:
+        return dict(self._tables[name].rows.items())

@@ -1,0 +1,278 @@
+"""Compiled loops over the memory of a dictionary: find strings, keep new ones, and put strings together again.
+
+Strings lie one behind the other in a *heap* of bytes; string `code` is at `starts[code]` up to `starts[code + 1]`. A
+hash table, a power of two long, finds them. A taken slot holds 31 bits of the string's hash and whether it is binary in
+its upper half, and the code plus one in its lower half; 0 is an empty slot. Where a slot would like to be is said by
+other bits of the hash, so the upper half tells nearly always whether the string is the one looked for.
+
+Nothing here allocates. What finds no room stops, and says where; who called makes room and goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import extending, types
+
+from viewmill.engines.local.compiling import inlined, kernel, piece
+from viewmill.engines.local.raw import (
+    CHUNK,
+    Int,
+    peek,
+    peek_byte,
+    peek_half,
+    poke,
+    poke_byte,
+    prefetch,
+    room_for_chunk,
+)
+
+# The control block: where everything is, and how much of it. Generated code reads the first two.
+HEAP = 0  # uint8 [ROOM]
+STARTS = 1  # int64 [LIMIT + 1]
+MARKS = 2  # uint8 [LIMIT], the bits below
+SLOTS = 3  # int64 [MASK + 1]
+MASK = 4  # number of slots, less one
+COUNT = 5  # strings
+LIMIT = 6  # how many there is room for
+ROOM = 7  # bytes there is room for
+BLOCK = 8
+
+BINARY = 1  # a binary; a text of the same bytes is another string
+DERIVED = 2  # not seen as data when it was new: a function of another string
+
+_NULL = -(2**63)
+_LOWER = 2**32 - 1
+_HASH = -(2**33)  # the upper half without its last bit, which says whether the string is binary
+_WORD = ir.IntType(64)
+
+# Odd numbers with about as many ones as zeros, nothing else.
+_K0 = 0x2D358DCCAA6C78A5
+_K1 = 0x1BB67AE8584CAA73
+_K2 = 0x4B33A62ED433D4A3
+
+
+def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Numba's own, which is typed as if callers passed the compiler's context, too."""
+    compiled: Callable[..., Any] = extending.intrinsic(function)
+    return compiled
+
+
+# --- memory that is not aligned
+
+
+def _loaded(bits: int) -> Any:
+    def typed(context: Any, address: Int) -> Any:
+        def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind = ir.IntType(bits)
+            word = builder.load(builder.inttoptr(args[0], kind.as_pointer()), align=1)
+            return word if bits == 64 else builder.zext(word, _WORD)
+
+        return types.int64(types.int64), generate
+
+    return typed
+
+
+_load_word = _intrinsic(_loaded(64))
+_load_half = _intrinsic(_loaded(32))
+
+
+@_intrinsic
+def _store_word(context: Any, address: Int, value: Int) -> Any:
+    def generate(target: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], builder.inttoptr(args[0], _WORD.as_pointer()), align=1)
+        return target.get_dummy_value()
+
+    return types.none(types.int64, types.int64), generate
+
+
+@_intrinsic
+def _fold(context: Any, a: Int, b: Int) -> Any:
+    """The upper half of the product of two words, xor the lower half: every bit depends on all bits of both."""
+
+    def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        upper = builder.trunc(builder.lshr(product, wide(64)), _WORD)
+        return builder.xor(upper, builder.trunc(product, _WORD))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@piece
+def _hashed(at: Int, length: Int) -> Int:
+    """A hash of `length` bytes. The last words overlap those before, so that no byte outside is read."""
+    a, b, state = 0, 0, _K0
+    if length > 16:
+        done = 0
+        while done + 16 < length:
+            state = _fold(_load_word(at + done) ^ _K1, _load_word(at + done + 8) ^ state)
+            done += 16
+        a, b = _load_word(at + length - 16), _load_word(at + length - 8)
+    elif length >= 8:
+        a, b = _load_word(at), _load_word(at + length - 8)
+    elif length >= 4:
+        a, b = _load_half(at), _load_half(at + length - 4)
+    elif length > 0:
+        a = (peek_byte(at, 0) << 16) | (peek_byte(at, length >> 1) << 8) | peek_byte(at, length - 1)
+    return _fold(_K2 ^ length, _fold(a ^ _K1, b ^ state))
+
+
+@piece
+def _same(p: Int, q: Int, length: Int) -> Any:
+    if length >= 8:
+        done = 0
+        while done + 8 < length:
+            if _load_word(p + done) != _load_word(q + done):
+                return False
+            done += 8
+        return _load_word(p + length - 8) == _load_word(q + length - 8)
+    if length >= 4:
+        return _load_half(p) == _load_half(q) and _load_half(p + length - 4) == _load_half(q + length - 4)
+    same = True
+    for i in range(length):
+        same = same and peek_byte(p, i) == peek_byte(q, i)
+    return same
+
+
+@piece
+def _copy(source: Int, target: Int, length: Int) -> None:
+    if length >= 8:
+        done = 0
+        while done + 8 < length:
+            _store_word(target + done, _load_word(source + done))
+            done += 8
+        _store_word(target + length - 8, _load_word(source + length - 8))
+    else:
+        for i in range(length):
+            poke_byte(target, i, peek_byte(source, i))
+
+
+# --- finding and keeping
+
+
+@inlined
+def _slot_hash(hash_: Int, mark: Int) -> Int:
+    """The upper half of a string's slot."""
+    return (hash_ & _HASH) | ((mark & BINARY) << 32)
+
+
+@piece
+def _interned(block: Int, at: Int, length: Int, mark: Int, hash_: Int) -> Int:
+    """The code of a string, new or known; -1 if it is new and there is no room."""
+    slots, mask = peek(block, SLOTS), peek(block, MASK)
+    heap, starts = peek(block, HEAP), peek(block, STARTS)
+    upper = _slot_hash(hash_, mark)
+    home = hash_ & mask
+    slot = peek(slots, home)
+    while slot != 0:
+        if (slot & ~_LOWER) == upper:
+            code = (slot & _LOWER) - 1
+            start = peek(starts, code)
+            if peek(starts, code + 1) - start == length and _same(heap + start, at, length):
+                return code
+        home = (home + 1) & mask
+        slot = peek(slots, home)
+    count = peek(block, COUNT)
+    start = peek(starts, count)
+    if count == peek(block, LIMIT) or start + length > peek(block, ROOM):
+        return -1
+    _copy(at, heap + start, length)
+    poke(starts, count + 1, start + length)
+    poke_byte(peek(block, MARKS), count, mark)
+    poke(slots, home, upper | (count + 1))
+    poke(block, COUNT, count + 1)
+    return count
+
+
+@kernel
+def intern_one(block: Int, at: Int, length: Int, mark: Int) -> Int:
+    return _interned(block, at, length, mark, _hashed(at, length))
+
+
+@inlined
+def _offset(offsets: Int, wide: Int, row: Int) -> Int:
+    return peek(offsets, row) if wide else peek_half(offsets, row)
+
+
+@inlined
+def is_valid(bitmap: Int, bit: Int) -> Any:
+    return bitmap == 0 or ((peek_byte(bitmap, bit >> 3) >> (bit & 7)) & 1) != 0
+
+
+@kernel
+def intern_rows(
+    block: Int, data: Int, offsets: Int, wide: Int, bitmap: Int, first: Int, row: Int, rows: Int, mark: Int, out: Int
+) -> Int:
+    """Codes of the rows from `row` on of an Arrow array that starts at its element `first`; the row where it stopped.
+
+    `wide` says whether offsets have 64 bits or 32, `bitmap` which rows are not NULL (0: none is). Rows are handled in
+    chunks: one short loop hashes and asks for the slots, the next one finds them in the cache.
+    """
+    hashes = room_for_chunk()
+    slots, mask = peek(block, SLOTS), peek(block, MASK)
+    while row < rows:
+        upto = min(row + CHUNK, rows)
+        start = _offset(offsets, wide, first + row)
+        for i in range(row, upto):
+            end = _offset(offsets, wide, first + i + 1)
+            hash_ = _hashed(data + start, end - start)
+            poke(hashes, i - row, hash_)
+            prefetch(slots, hash_ & mask)
+            start = end
+        start = _offset(offsets, wide, first + row)
+        for i in range(row, upto):
+            end = _offset(offsets, wide, first + i + 1)
+            code = _NULL
+            if is_valid(bitmap, first + i):
+                code = _interned(block, data + start, end - start, mark, peek(hashes, i - row))
+                if code < 0:
+                    return i
+            poke(out, i, code)
+            start = end
+        row = upto
+    return row
+
+
+@kernel
+def refill(block: Int) -> None:
+    """Enter every string into an empty table."""
+    slots, mask = peek(block, SLOTS), peek(block, MASK)
+    heap, starts, marks = peek(block, HEAP), peek(block, STARTS), peek(block, MARKS)
+    for code in range(peek(block, COUNT)):
+        start = peek(starts, code)
+        hash_ = _hashed(heap + start, peek(starts, code + 1) - start)
+        home = hash_ & mask
+        while peek(slots, home) != 0:
+            home = (home + 1) & mask
+        poke(slots, home, _slot_hash(hash_, peek_byte(marks, code)) | (code + 1))
+
+
+# --- strings out
+
+
+@kernel
+def measure(starts: Int, count: Int, codes: Int, rows: Int, offsets: Int) -> Int:
+    """The offsets (int64) of the strings with these codes, and their length in all; -1 if there is no such code."""
+    total = 0
+    poke(offsets, 0, 0)
+    for i in range(rows):
+        code = peek(codes, i)
+        if code != _NULL:
+            if code < 0 or code >= count:
+                return -1
+            total += peek(starts, code + 1) - peek(starts, code)
+        poke(offsets, i + 1, total)
+    return total
+
+
+@kernel
+def gather(heap: Int, starts: Int, codes: Int, rows: Int, offsets: Int, out: Int) -> None:
+    """The bytes of the strings with these codes, one behind the other."""
+    for i in range(rows):
+        code = peek(codes, i)
+        if code != _NULL:
+            at = peek(offsets, i)
+            _copy(heap + peek(starts, code), out + at, peek(offsets, i + 1) - at)

@@ -1,0 +1,131 @@
+"""Libraries of C functions, made of `wordcode` and kept on disk as machine code.
+
+    POOLS = Library("pools")
+
+    @POOLS.export
+    def merge(block: Int, _: Int) -> Int: ...
+
+    merge.address           # for compiled code, which calls it by address
+    merge(block, 0)         # from Python
+
+A library is compiled as a whole when the first of its addresses is asked for. It is kept in the cache directory, named
+by a fingerprint of everything it is made from: the sources here, the compiler, and the processor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import llvmlite
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from viewmill.engines.local.codecache import directory
+from viewmill.engines.local.compiling import fingerprint
+from viewmill.engines.local.wordcode import WordFunction, WordModule
+
+_SPEED = 3
+
+
+class CFunction:
+    """`int64 function(int64, ...)` of a library."""
+
+    def __init__(self, library: Library, words: WordFunction) -> None:
+        self._library = library
+        self._words = words
+
+    @cached_property
+    def address(self) -> int:
+        return self._library.address(self._words.symbol(len(self._words.parameters)))
+
+    @cached_property
+    def _call(self) -> Callable[..., int]:
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(self._words.parameters))
+        return cast(Callable[..., int], kind(self.address))
+
+    def __call__(self, *arguments: int) -> int:
+        return self._call(*arguments)
+
+
+class Library:
+    def __init__(self, name: str, *, kept: bool = True) -> None:
+        self.name = name
+        self._kept = kept
+        self._exports: list[WordFunction] = []
+
+    def export(self, function: Callable[..., Any]) -> CFunction:
+        words = function if isinstance(function, WordFunction) else WordFunction(function, inlined=False)
+        self._exports.append(words)
+        return CFunction(self, words)
+
+    def address(self, symbol: str) -> int:
+        return int(self._engine.get_function_address(symbol))
+
+    @cached_property
+    def _engine(self) -> Any:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(self._object()))
+        engine.finalize_object()
+        return engine
+
+    def _object(self) -> bytes:
+        """The machine code, from disk if it is there."""
+        if not self._kept:
+            return self._compiled()
+        path = directory() / f"{self.name}-{self._fingerprint()}.o"
+        try:
+            return path.read_bytes()
+        except OSError:
+            code = self._compiled()
+            _keep(path, code)
+            return code
+
+    def _fingerprint(self) -> str:
+        processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+        mark = f"{fingerprint()} {llvmlite.__version__} {processor}"
+        return hashlib.blake2b(mark.encode(), digest_size=12).hexdigest()
+
+    def _compiled(self) -> bytes:
+        source = ir.Module(self.name)
+        for function in self._exports:
+            WordModule(source).export(function)
+        module = llvm.parse_assembly(str(source))
+        module.verify()
+        machine = _machine()
+        tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED)
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+        return cast(bytes, machine.emit_object(module))
+
+
+def _machine() -> Any:
+    """This machine, as Numba sees it."""
+    triple = llvm.get_process_triple()
+    static = triple.startswith(("x86", "i386", "i686"))
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=_SPEED,
+        reloc="static" if static else "default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def _keep(path: Path, code: bytes) -> None:
+    """A whole file or none, also with several processes at it. Where nothing can be written, nothing is kept."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_bytes(code)
+        draft.replace(path)
+    except OSError:
+        pass

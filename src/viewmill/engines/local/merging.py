@@ -1,0 +1,253 @@
+"""Adding rows to a pool, and replacing what it holds by rows.
+
+The rows are those in OUT: key words, then a weight for every lane. They are handled in chunks: short loops that hash,
+then find, then insert what is new, then change weights. Each loop asks for the memory that the next one reads, so that
+cache misses overlap.
+
+A sum of integers must fit at every row, in the order given; if one does not, the pool goes on with what is left of it
+and says so, and whoever called undoes the batch. A sum of doubles that is zero has the bits of 0.0.
+"""
+
+from __future__ import annotations
+
+from viewmill.engines.local.wordcode import inlined_words, words
+from viewmill.engines.local.hashing import UPPER, home, tag_of_words
+from viewmill.engines.local.layout import (
+    ALIVE,
+    DOUBLES,
+    EMITTED,
+    HIGH,
+    INDEXED,
+    KEPT,
+    KEYS,
+    LANES,
+    LIVE,
+    LIVING,
+    MASK,
+    OUT,
+    OUT_PEAK,
+    SLOT_ROOM,
+    SLOTS,
+    WEIGHTS,
+    WIDTH,
+)
+from viewmill.engines.local.raw import (
+    CHUNK,
+    OVERFLOW,
+    Int,
+    bits,
+    double,
+    peek,
+    peek_byte,
+    poke,
+    poke_byte,
+    prefetch,
+)
+from viewmill.engines.local.records import (
+    journalled,
+    room_for_entries,
+    room_for_records,
+    set_mask,
+    take_record,
+    touched,
+)
+from viewmill.engines.local.tables import mask_for, record_in
+
+
+@inlined_words
+def same_words(left: Int, right: Int, width: Int) -> Int:
+    for column in range(width):
+        if peek(left, column) != peek(right, column):
+            return False
+    return True
+
+
+@inlined_words
+def seek(slots: Int, mask: Int, keys: Int, row: Int, width: Int, tag: Int) -> Int:
+    """The place of the row's slot, or of the empty slot where it belongs."""
+    at = home(tag, mask)
+    while True:
+        slot = peek(slots, at)
+        if slot == 0 or (slot & UPPER == tag and same_words(keys + 8 * record_in(slot) * width, row, width)):
+            return at
+        at = (at + 1) & mask
+
+
+@inlined_words
+def find_rows(block: Int, rows: Int, stride: Int, count: Int, width: Int, tags: Int, records: Int) -> Int:
+    """The record of every row of a chunk, or -1, and its tag. Returns how many there are without a record."""
+    slots, mask, keys = peek(block, SLOTS), peek(block, MASK), peek(block, KEYS)
+    weights, lanes, live = peek(block, WEIGHTS), peek(block, LANES), peek(block, LIVE)
+    for row in range(count):
+        tag = tag_of_words(rows + 8 * row * stride, width)
+        poke(tags, row, tag)
+        prefetch(slots, home(tag, mask))
+    for row in range(count):
+        guess = record_in(peek(slots, home(peek(tags, row), mask)))
+        prefetch(keys, guess * width)
+        prefetch(weights, guess * lanes)
+        prefetch(live + guess, 0)
+    missing = 0
+    for row in range(count):
+        at = seek(slots, mask, keys, rows + 8 * row * stride, width, peek(tags, row))
+        record = record_in(peek(slots, at))
+        poke(records, row, record)
+        missing += record < 0
+    return missing
+
+
+@words
+def find_chunk(block: Int, rows: Int, stride: Int, count: Int, tags: Int, records: Int) -> Int:
+    """`find_rows`, compiled for the usual widths and for any."""
+    width = peek(block, WIDTH)
+    if width == 1:
+        return find_rows(block, rows, stride, count, 1, tags, records)
+    if width == 2:
+        return find_rows(block, rows, stride, count, 2, tags, records)
+    if width == 3:
+        return find_rows(block, rows, stride, count, 3, tags, records)
+    return find_rows(block, rows, stride, count, width, tags, records)
+
+
+@inlined_words
+def any_weight(weights: Int, lanes: Int) -> Int:
+    some = 0
+    for lane in range(lanes):
+        some |= peek(weights, lane)
+    return some
+
+
+@words
+def insert_chunk(block: Int, rows: Int, stride: Int, count: Int, tags: Int, records: Int) -> None:
+    """Take a record for every row without one, unless its weights are zero."""
+    width, lanes = peek(block, WIDTH), peek(block, LANES)
+    slots, mask, keys = peek(block, SLOTS), peek(block, MASK), peek(block, KEYS)
+    for number in range(count):
+        row, tag = rows + 8 * number * stride, peek(tags, number)
+        if peek(records, number) < 0 and any_weight(row + 8 * width, lanes) != 0:
+            at = seek(slots, mask, keys, row, width, tag)
+            record = record_in(peek(slots, at))  # an earlier row of the chunk may have brought the same key
+            if record < 0:
+                record = take_record(block, at, tag, row, width)
+            poke(records, number, record)
+
+
+@inlined_words
+def is_double(doubles: Int, lane: Int) -> Int:
+    return doubles >> lane & 1
+
+
+@inlined_words
+def lane_sum(old: Int, delta: Int, real: Int) -> Int:
+    if real:
+        return bits(double(old) + double(delta) + 0.0)  # -0.0 + 0.0 is 0.0
+    return old + delta
+
+
+@inlined_words
+def wraps(old: Int, delta: Int, new: Int, real: Int) -> Int:
+    """Negative if the sum of integers did not fit."""
+    return 0 if real else (old ^ new) & (delta ^ new)
+
+
+@words
+def add_chunk(block: Int, rows: Int, stride: Int, count: Int, records: Int) -> Int:
+    """Add the weights of every row to its record's. Returns flags."""
+    width, lanes, doubles = peek(block, WIDTH), peek(block, LANES), peek(block, DOUBLES)
+    live, wrapped = peek(block, LIVE), 0
+    for number in range(count):
+        record = peek(records, number)
+        if record >= 0:
+            state = touched(block, record, peek_byte(live, record))
+            deltas = rows + 8 * (number * stride + width)
+            weights = peek(block, WEIGHTS) + 8 * record * lanes
+            some = 0
+            for lane in range(lanes):
+                old, delta, real = peek(weights, lane), peek(deltas, lane), is_double(doubles, lane)
+                new = lane_sum(old, delta, real)
+                wrapped |= wraps(old, delta, new, real)
+                some |= new
+                poke(weights, lane, new)
+            set_alive(block, record, state, some)
+    return OVERFLOW if wrapped < 0 else 0
+
+
+@inlined_words
+def set_alive(block: Int, record: Int, state: Int, some: Int) -> None:
+    alive = ALIVE if some != 0 else 0
+    poke(block, LIVING, peek(block, LIVING) + alive - (state & ALIVE))
+    poke_byte(peek(block, LIVE), record, (state & ~ALIVE) | alive)
+
+
+@words
+def put_chunk(block: Int, rows: Int, stride: Int, count: Int, records: Int) -> Int:
+    """Give every record its new weights and mark it as kept; rows with one key add up. Returns flags."""
+    width, lanes, doubles = peek(block, WIDTH), peek(block, LANES), peek(block, DOUBLES)
+    live, wrapped = peek(block, LIVE), 0
+    for number in range(count):
+        record = peek(records, number)
+        if record >= 0:
+            state = peek_byte(live, record)
+            given = rows + 8 * (number * stride + width)
+            weights = peek(block, WEIGHTS) + 8 * record * lanes
+            some, differs = 0, 0
+            for lane in range(lanes):
+                old, real = peek(weights, lane), is_double(doubles, lane)
+                base = old if state & KEPT else 0
+                new = lane_sum(base, peek(given, lane), real)
+                wrapped |= wraps(base, peek(given, lane), new, real)
+                some |= new
+                differs |= new ^ old
+            if differs != 0:
+                state = touched(block, record, state)
+            for lane in range(lanes):
+                base = peek(weights, lane) if state & KEPT else 0
+                poke(weights, lane, lane_sum(base, peek(given, lane), is_double(doubles, lane)))
+            set_alive(block, record, state | KEPT, some)
+    return OVERFLOW if wrapped < 0 else 0
+
+
+@words
+def change_rows(block: Int, replace: Int, tags: Int, records: Int) -> Int:
+    """Go through the rows of OUT, adding or replacing. Returns flags."""
+    emitted, rows = peek(block, EMITTED), peek(block, OUT)
+    stride = peek(block, WIDTH) + peek(block, LANES)
+    poke(block, EMITTED, 0)
+    poke(block, OUT_PEAK, max(peek(block, OUT_PEAK), emitted))
+    if peek(block, INDEXED) == 0 and not journalled(block):
+        set_mask(block, max(peek(block, MASK), mask_for(emitted, peek(block, SLOT_ROOM))))
+    flags = 0
+    for start in range(0, emitted, CHUNK):
+        count = min(CHUNK, emitted - start)
+        chunk = rows + 8 * start * stride
+        missing = find_chunk(block, chunk, stride, count, tags, records)
+        full = room_for_entries(block, count)
+        if missing > 0 and full == 0:
+            full = room_for_records(block, missing)
+        if full != 0:
+            return flags | full
+        if missing > 0:
+            insert_chunk(block, chunk, stride, count, tags, records)
+        if replace:
+            flags |= put_chunk(block, chunk, stride, count, records)
+        else:
+            flags |= add_chunk(block, chunk, stride, count, records)
+    return flags
+
+
+@words
+def drop_unkept(block: Int) -> Int:
+    """Zero every living record that no row named, and forget which were named. Returns flags."""
+    lanes, full = peek(block, LANES), 0
+    for record in range(peek(block, HIGH)):
+        state = peek_byte(peek(block, LIVE), record)
+        if state & KEPT:
+            poke_byte(peek(block, LIVE), record, state & ~KEPT)
+        elif state & ALIVE and full == 0:
+            full = room_for_entries(block, 1)
+            if full == 0:
+                state = touched(block, record, state)
+                for lane in range(lanes):
+                    poke(peek(block, WEIGHTS), record * lanes + lane, 0)
+                set_alive(block, record, state, 0)
+    return full

@@ -1,0 +1,75 @@
+"""Plans made ready to run: functions compiled, each with its environment, and the pools that are theirs alone."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from viewmill.engines.local.codecache import Compiled, compiled
+from viewmill.engines.local.dictionary import Dictionary
+from viewmill.engines.local.indexes import Ints, address
+from viewmill.engines.local.lower import Lowered, Word
+from viewmill.engines.local.many import Group
+from viewmill.engines.local.pools import Pool
+from viewmill.engines.local.string_tables import StringTables
+from viewmill.engines.local.triggers import TriggerPlan
+
+Function = tuple[Compiled, int]
+"""What to call, and the address of its environment."""
+
+
+class Surroundings(Protocol):
+    """What functions find around them."""
+
+    dictionary: Dictionary
+    strings: StringTables
+
+    def pool(self, name: str) -> Pool: ...
+
+
+class Ready:
+    """The functions of a plan."""
+
+    def __init__(self, plan: TriggerPlan, around: Surroundings) -> None:
+        self.plan = plan
+        self.lets = {
+            source.pool: Pool(len(source.keys), (source.weight.is_floating,), journalled=False)
+            for source in plan.lets.values()
+        }
+        self.temporary = Group(self.lets.values())
+        self.targets = Group(around.pool(name) for name in plan.writes)
+        self.columns = frozenset[str]().union(*(f.columns for f in plan.lowered))
+        self._around = around
+        self._envs: list[Ints] = []
+        self.functions = [self._ready(f) for f in plan.functions]
+        self.assigned = {store: [self._ready(f) for f in functions] for store, functions in plan.assigned.items()}
+
+    def _ready(self, lowered: Lowered) -> Function:
+        env = np.zeros(max(1, len(lowered.words)), np.int64)
+        self._envs.append(env)
+        for i, word in enumerate(lowered.words):
+            env[i] = self._word(word)
+        return compiled(lowered.source), address(env)
+
+    def _pool(self, name: str) -> Pool:
+        return self.lets[name] if name in self.lets else self._around.pool(name)
+
+    def _word(self, word: Word) -> int:
+        what: Any = word.what
+        match word.kind:
+            case "pool":
+                return self._pool(what).address
+            case "slice":
+                name, columns = what
+                return _slice_number(self._pool(name), columns)
+            case "text":
+                return self._around.dictionary.code(what)
+            case "table":
+                return self._around.strings.table(*what).address
+            case "dictionary":
+                return self._around.dictionary.address
+
+
+def _slice_number(pool: Pool, columns: tuple[int, ...]) -> int:
+    return pool.slices.index(columns) if columns in pool.slices else pool.add_slice(columns)

@@ -1,0 +1,204 @@
+"""The trigger of one relation as functions to compile: what is computed first, what is emitted, what is evaluated anew.
+
+    let d_M(k) = ...        merged into a pool of its own at once, for those who read it
+    Q(k) += ...             emitted; all targets are merged when every statement has read the state before the batch
+    T(k) := ...             after that, each by itself
+
+Statements are cut into functions of limited length, because the time to compile a function grows faster than its
+length. A statement for which there is no code is left to the interpreter, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from viewmill.algebra.nodes import DeltaRelation, Expr, Relation
+from viewmill.algebra.schema import bottom_up, deltas, tidy
+from viewmill.algebra.typing import variable_types, weight_type
+from viewmill.catalog import RelationInfo
+from viewmill.engines.local.hoist import hoist, hoist_batches
+from viewmill.engines.local.lower import Lowered, Step, lower
+from viewmill.engines.local.paths import Write
+from viewmill.engines.local.placement import doubles
+from viewmill.engines.local.scalars import CannotLower
+from viewmill.engines.local.sources import Atom, Source
+from viewmill.program.nodes import Program, Statement
+from viewmill.program.order import order
+from viewmill.types import BIGINT, Type
+
+LONG = 14
+"""So many writes at most in one function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """A statement without compiled code, and why."""
+
+    statement: Statement
+    reason: str
+
+
+@dataclass(slots=True)
+class TriggerPlan:
+    relation: str
+    columns: tuple[str, ...]
+    lets: dict[str, Source] = field(default_factory=dict)
+    functions: list[Lowered] = field(default_factory=list)
+    assigned: dict[str, list[Lowered]] = field(default_factory=dict)  # by store
+    interpreted: list[Interpreted] = field(default_factory=list)
+
+    @property
+    def lowered(self) -> list[Lowered]:
+        return [*self.functions, *(f for functions in self.assigned.values() for f in functions)]
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Pools to merge once all functions have run."""
+        own = {source.pool for source in self.lets.values()}
+        return tuple(dict.fromkeys(pool for f in self.functions for pool in f.writes if pool not in own))
+
+
+def plan_trigger(program: Program, info: RelationInfo, placed: Mapping[str, Source]) -> TriggerPlan:
+    plan = TriggerPlan(info.name, info.names)
+    _Planner(plan, placed, info).add_all(program.triggers[info.name].statements)
+    return plan
+
+
+def plan_reading(name: str, expr: Expr, columns: tuple[str, ...], placed: Mapping[str, Source]) -> TriggerPlan:
+    """Functions that emit the rows of an expression over stores, as those of a `let` that is called `rows`."""
+    plan = TriggerPlan(f"{name}/output", ())
+    _Planner(plan, placed, None).emit(columns, expr)
+    return plan
+
+
+class _Planner:
+    def __init__(self, plan: TriggerPlan, placed: Mapping[str, Source], info: RelationInfo | None) -> None:
+        self._plan = plan
+        self._placed = placed
+        self._info = info
+        self._sets: dict[object, str] = {}
+        self._single = {name: source.single for name, source in placed.items()}
+
+    def add_all(self, statements: Iterable[Statement]) -> None:
+        first: list[Step] = []  # values of this trigger only
+        later: list[Write] = []
+        for s in statements:
+            try:
+                steps, write = self._prepared(s)
+                lower((*steps, Step((write,))), self._sources, self._plan.columns)
+            except CannotLower as reason:
+                self._plan.interpreted.append(Interpreted(s, str(reason)))
+                continue
+            if s.op == ":=":
+                self._plan.assigned[s.target] = [self._lowered((*steps, Step((write,), "put")))]
+            elif s.op == "let":
+                first += [*steps, Step((write,), "merge")]
+                self._plan.lets[s.target] = write.target
+            else:
+                first += steps
+                later.append(write)
+        self._cut(first, later)
+
+    def emit(self, columns: tuple[str, ...], expr: Expr) -> None:
+        steps, body = self._without_sets(expr, anew=True)
+        target = self._let("rows", columns, body, None)
+        self._plan.functions.append(self._lowered((*steps, Step((Write(target, columns, body, (False,)),)))))
+        self._plan.lets["rows"] = target
+
+    def _cut(self, first: list[Step], later: list[Write]) -> None:
+        while len(first) + len(later) > LONG and first:
+            self._plan.functions.append(self._lowered(tuple(first[:LONG])))
+            first = first[LONG:]
+        while later or first:
+            room = LONG - len(first)
+            together = Step(tuple(later[:room]))
+            self._plan.functions.append(self._lowered((*first, together)))
+            first, later = [], later[room:]
+
+    def _lowered(self, steps: tuple[Step, ...]) -> Lowered:
+        return lower(steps, self._sources, self._plan.columns)
+
+    # --- one statement
+
+    def _prepared(self, s: Statement) -> tuple[list[Step], Write]:
+        unknown = deltas(s.expr) - set(self._plan.lets) - {self._plan.relation}
+        if unknown:
+            raise CannotLower(f"what it reads: {', '.join(sorted(unknown))} is interpreted")
+        steps, expr = self._without_sets(s.expr, anew=s.op == ":=")
+        if s.op == "let":
+            store = self._placed.get(s.target)
+            target = self._let(s.target, s.vars, expr, store)
+            return steps, Write(target, s.vars, expr, (target.weight.is_floating,))
+        target = self._placed[s.target]
+        return steps, Write(target, s.vars, expr, doubles(self._placed, target.pool))
+
+    def _without_sets(self, expr: Expr, *, anew: bool) -> tuple[list[Step], Expr]:
+        """The expression, and the sets that are computed before it."""
+        steps: list[Step] = []
+
+        def new_set(keys: tuple[str, ...], body: Expr) -> str:
+            form = tidy(body, {key: f"key{i}" for i, key in enumerate(keys)}), len(keys)
+            if form not in self._sets:
+                name = f"set_{len(self._sets) + 1}"
+                body = self._ordered(hoist_batches(self._ordered(body), self._sources, new_set))
+                target = self._let(name, keys, body, None)
+                steps.append(Step((Write(target, keys, body, (target.weight.is_floating,)),), "merge"))
+                self._plan.lets[name] = target
+                self._sets[form] = name
+            # Whoever reads it names its keys anew.
+            return self._sets[form]
+
+        hoisted = hoist(self._ordered(expr), self._sources, new_set, anew=anew)
+        hoisted = _by_place(hoisted, self._plan.lets)
+        return steps, self._ordered(hoist_batches(self._ordered(hoisted), self._sources, new_set))
+
+    def _ordered(self, expr: Expr) -> Expr:
+        return order(expr, single=self._single)
+
+    def _let(self, name: str, keys: tuple[str, ...], expr: Expr, store: Source | None) -> Source:
+        pool = f"{self._plan.relation}/{name}"
+        if store is not None:
+            return Source(name, "let", keys, store.types, store.weight, pool, nullable=frozenset(keys))
+        types = variable_types(expr, self._field_type, None, self._weight)
+        weight = weight_type(expr, self._field_type, None, self._weight)
+        return Source(name, "let", keys, tuple(types[key] for key in keys), weight, pool, nullable=frozenset(keys))
+
+    # --- what statements read
+
+    def _sources(self, atom: Atom) -> Source:
+        if isinstance(atom, Relation):
+            return self._placed[atom.name]
+        if atom.name in self._plan.lets:
+            return self._plan.lets[atom.name]
+        if self._info is None or atom.name != self._plan.relation:
+            raise KeyError(atom.name)
+        nullable = frozenset(column.name for column in self._info.columns if column.nullable)
+        types = tuple(column.type for column in self._info.columns)
+        return Source(atom.name, "batch", self._info.names, types, BIGINT, "", nullable=nullable)
+
+    def _weight(self, atom: Atom) -> Type:
+        return self._sources(atom).weight
+
+    def _field_type(self, name: str, field_: str) -> Type:
+        for atom in (DeltaRelation(name, (), ()), Relation(name, (), ())):
+            try:
+                source = self._sources(atom)
+            except KeyError:
+                continue
+            if field_ in source.keys:
+                return source.types[source.keys.index(field_)]
+        raise CannotLower(f"the unknown source {name}")
+
+
+def _by_place(expr: Expr, lets: Mapping[str, Source]) -> Expr:
+    """A set that was computed for another statement is read by the names it has there."""
+    def step(node: Expr) -> Expr:
+        if isinstance(node, DeltaRelation) and node.name in lets:
+            keys = lets[node.name].keys
+            if not set(node.fields) <= set(keys):
+                return DeltaRelation(node.name, keys, node.vars)
+        return node
+
+    return bottom_up(step, expr)
+
