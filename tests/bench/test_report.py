@@ -48,7 +48,7 @@ def cell(query, strategy, phase, size, scale=1.0, rate=1e6, **more):
 
 @pytest.fixture(scope="module")
 def run():
-    queries = tpch_queries().values()
+    queries = [tpch_queries()[name] for name in ("q01", "q05", "q09", "q15")]
     cells = [
         cell(query, strategy, phase, size, rate=1e5 * (1 + rows_in(size) % 7919))
         for query in queries

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from contextlib import contextmanager
 from random import Random
 
 import pytest
@@ -41,7 +43,7 @@ def test_tpch_from_the_command_line(folder, tmp_path):
     found = json.loads((tmp_path / "tpch-sf0.001.json").read_text())
     assert [(cell["phase"], cell["status"]) for cell in found["cells"]] == [("inserts", "ok"), ("changes", "ok")]
     assert found["baselines"][0]["refresh"] > 0 and found["place"]["commit"]
-    assert "| q22 |" in (tmp_path / "tpch-sf0.001.md").read_text()
+    assert "| q13 |" in (tmp_path / "tpch-sf0.001.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -70,18 +72,18 @@ def test_first_use_makes_a_view_of_all_relations(data):
 
 
 def test_vwap_is_right_after_every_size():
-    book = OrderBook(80, "auto")
+    book = OrderBook(50, "auto")
     for size in ("single", "1", "10"):
         found = book.measure(size, 0.05)
         assert found.status == "ok", found.note
         assert found.updates > 0 and found.seconds > 0
-        assert abs(found.orders - 80) <= 1
+        assert abs(found.orders - 50) <= 3  # time may be up between an order that comes and one that goes
     assert book.measure("1000", 0.05).status == "small"
 
 
-def test_vwap_notices_a_lost_order():
+def test_vwap_notices_lost_orders():
     book = OrderBook(50, "auto")
-    book.mill.delete("bids", book._rows.slice(0, 1))
+    book.mill.delete("bids", book._rows.slice(0, 25))
     assert book.disagreement()
 
 
@@ -111,15 +113,43 @@ def test_a_soak_stops_where_it_is_wrong(monkeypatch):
     assert found.wrong.startswith("after ") and "view " in found.wrong
 
 
-def test_the_soak_makes_all_kinds_of_changes():
-    soaking = Soak(3)
-    kinds = []
-    for name in ("insert", "delete", "update", "batch"):
-        monitored = getattr(soaking.mill, name)
-        setattr(soaking.mill, name, lambda *given, name=name, call=monitored: (kinds.append(name), call(*given))[1])
-    for _ in range(80):
+class Recorder:
+    """Takes changes as a mill does, and checks that they are possible."""
+
+    def __init__(self):
+        self.rows = Counter()
+        self.kinds = Counter()
+
+    def insert(self, table, rows):
+        self.kinds["insert"] += 1
+        self.rows.update((table, *row) for row in rows)
+
+    def delete(self, table, rows):
+        self.kinds["delete"] += 1
+        for row in rows:
+            assert self.rows[table, *row] > 0
+            self.rows[table, *row] -= 1
+
+    def update(self, table, rows):
+        ((key, *_),) = rows
+        (old,) = [row for row, count in self.rows.items() if count and row[:2] == (table, key)]
+        self.kinds["update"] += 1
+        self.delete(table, [old[1:]])
+        self.insert(table, rows)
+
+    @contextmanager
+    def batch(self):
+        yield self
+
+
+def test_the_soak_makes_valid_changes_of_all_kinds():
+    soaking = Soak()
+    soaking.mill = recorder = Recorder()
+    for _ in range(3000):
         soaking.change()
-    assert {"insert", "delete", "update"} <= set(kinds)
+    kept = Counter((table, *row) for table, shelf in soaking.rows.items() for row in shelf)
+    assert +recorder.rows == kept
+    assert min(recorder.kinds[kind] for kind in ("insert", "delete", "update")) > 50
 
 
 def test_a_shelf_is_a_multiset():

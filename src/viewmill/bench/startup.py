@@ -1,7 +1,8 @@
 """First use: how long CREATE and the first batch take in a new process, with nothing cached and with everything.
 
 A new process gets an empty cache directory (`VIEWMILL_CACHE`), and another new process then finds it filled. The first
-batch has some rows for every relation that the query reads, so that every trigger is needed. Imports are not counted.
+batch has thousands of rows for every relation that the query reads, so that every trigger is needed, and an engine that
+interprets what is small has to show how long it takes to compile. Imports are not counted.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from viewmill.bench.measure import told
 from viewmill.bench.queries import Query, schema_sql
 from viewmill.bench.results import FirstUse
 
-_ROWS = 1000
-"""Rows of each relation in the first batch."""
+_ROWS = 10_000
+"""Rows of each relation in the first batch, where it has as many: enough that an engine compiles for them."""
 
 
 def first_use(query: Query, strategy: str, folder: Path, limit: float) -> FirstUse:

@@ -103,9 +103,9 @@ class Churn:
         heapq.heapify(self._turns)
 
     def prime(self) -> Iterator[Change]:
-        """Delete the first pieces, and put one of each table back and delete it again.
+        """Delete the first pieces, put one of each table back and delete it again.
 
-        Once this has run, every batch can put something back, and every table has seen inserts and deletes.
+        Once this has run, every batch can put something back, and every table has seen each kind of batch.
         """
         for table, missing in self._missing.items():
             for _ in range(self._reserve(table)):
@@ -113,6 +113,7 @@ class Churn:
             if missing:
                 yield Change(inserted=missing[-1])
                 yield Change(deleted=missing[-1])
+                yield self._change(table)
 
     def __iter__(self) -> Iterator[Change]:
         while self._turns:

@@ -6,13 +6,14 @@ needs: the delta, and readers for definitions, which become stores when first as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
-from viewmill.algebra.build import terms
-from viewmill.algebra.nodes import Expr, Relation, TopK
-from viewmill.algebra.schema import bottom_up, inputs, relations, walk
+from viewmill.algebra.build import product, terms
+from viewmill.algebra.nodes import Expr, Product, Relation, Test, TopK
+from viewmill.algebra.scalars import can_fail
+from viewmill.algebra.schema import children, inputs, relations, walk, with_children
 from viewmill.materialize.cut import is_unrestricted
 from viewmill.program.nodes import How, Store
 
@@ -37,8 +38,8 @@ class Workshop(Protocol):
     def reader(self, definition: Expr) -> Expr:
         """`M(vars)` for the store of a definition."""
 
-    def base(self, relation: Relation) -> Expr:
-        """The same rows, read from a store of the whole relation."""
+    def base(self, relation: Relation, tests: Sequence[Test]) -> Expr:
+        """The rows that pass the tests, read from a store of the relation."""
 
     def apart(self, atoms: list[Relation]) -> list[list[Relation]]:
         """The relations in groups whose joins are bounded by a key."""
@@ -48,8 +49,19 @@ Strategy: TypeAlias = Callable[[Workshop, Store, str], Change]
 
 
 def over_base(shop: Workshop, expr: Expr) -> Expr:
-    """The expression with every relation read from the store that keeps it whole."""
-    return bottom_up(lambda node: shop.base(node) if isinstance(node, Relation) else node, expr)
+    """The expression with every relation read from a store that keeps it: the rows that pass its own tests."""
+    match expr:
+        case Relation():
+            return shop.base(expr, ())
+        case Product(parts):
+            tests = [f for f in parts if isinstance(f, Test) and inputs(f) and not can_fail(f.scalar)]
+            atoms = [f for f in parts if isinstance(f, Relation)]
+            own = {atom: [test for test in tests if inputs(test) <= set(atom.vars)] for atom in atoms}
+            passed = {test for found in own.values() for test in found}
+            rest = (f for f in parts if f not in passed)
+            return product(*(shop.base(f, own[f]) if isinstance(f, Relation) else over_base(shop, f) for f in rest))
+        case _:
+            return with_children(expr, tuple(over_base(shop, part) for part in children(expr)))
 
 
 def obstacle(change: Expr, relation: str) -> str | None:

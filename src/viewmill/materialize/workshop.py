@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
-from viewmill.algebra.build import sum_
-from viewmill.algebra.nodes import After, DeltaRelation, Expr, Relation
-from viewmill.algebra.schema import bottom_up, relations, schema, tidy, walk
+from viewmill.algebra.build import factors, product, sum_
+from viewmill.algebra.nodes import After, DeltaRelation, Expr, Relation, Test
+from viewmill.algebra.schema import bottom_up, relations, rename, schema, tidy, walk
 from viewmill.algebra.typing import variable_types, weight_type
 from viewmill.catalog import Catalog
 from viewmill.delta.derive import delta
@@ -67,15 +68,16 @@ class Stores:
         by_key = dict(zip(theirs, ours, strict=True))
         return Relation(store.name, store.keys, tuple(by_key[key] for key in store.keys))
 
-    def base(self, relation: Relation) -> Expr:
-        """Of a relation, the columns that the view looks at are kept."""
+    def base(self, relation: Relation, tests: Sequence[Test]) -> Expr:
+        """Of a relation, the columns that the view looks at are kept, and the rows that pass."""
         info = self._catalog.relations[relation.name]
         used = self._used.get(info.name, set()).union(relation.fields, info.primary_key if relation.fields else ())
         columns = tuple(name for name in info.names if name in used)
-        kept = Relation(info.name, columns, columns)
-        store = self._by_form.get(canonical(kept)[0]) or self._add(info.name, columns, kept)
-        assert isinstance(store.definition, Relation)
-        key_of = dict(zip(store.definition.fields, store.definition.vars, strict=True))
+        field_of = dict(zip(reversed(relation.vars), reversed(relation.fields), strict=True))
+        kept = product(Relation(info.name, columns, columns), *(rename(test, field_of) for test in tests))
+        form, ours = canonical(kept)
+        store = self._by_form.get(form) or self._add(info.name, columns, kept)
+        key_of = dict(zip(ours, canonical(store.definition)[1], strict=True))
         return Relation(store.name, tuple(key_of[f] for f in relation.fields), relation.vars)
 
     def apart(self, atoms: list[Relation]) -> list[list[Relation]]:
@@ -100,7 +102,7 @@ class Stores:
         key = store.name, relation
         if key not in self._changes:
             # A kept relation takes its batch as it comes: there is nothing to choose.
-            strategy = first_order if isinstance(store.definition, Relation) else self._plan.strategy(relation)
+            strategy = first_order if _is_kept(store.definition) else self._plan.strategy(relation)
             self._changes[key] = self._settled(strategy(self, store, relation), store, relation)
         return self._changes[key]
 
@@ -184,6 +186,12 @@ def _delta(definition: Expr, relation: str, facts: Facts) -> Expr:
 def _runnable(expr: Expr, keys: tuple[str, ...], single: tuple[tuple[str, tuple[frozenset[str], ...]], ...]) -> Expr:
     """With plain names, and factors in the order of running them. Kept for the same reason."""
     return order(tidy(expr, {key: key for key in keys}), single=dict(single))
+
+
+def _is_kept(definition: Expr) -> bool:
+    """Rows of one relation as they are, those that pass some tests."""
+    first, *rest = sorted(factors(definition), key=lambda factor: isinstance(factor, Test))
+    return isinstance(first, Relation) and all(isinstance(factor, Test) for factor in rest)
 
 
 def _columns(definition: Expr) -> dict[str, set[str]]:

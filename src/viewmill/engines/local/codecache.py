@@ -12,10 +12,9 @@ import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numba
 
@@ -23,7 +22,7 @@ from viewmill.engines.local.compiling import fingerprint
 from viewmill.errors import InternalError
 
 _HEADER = """\
-from numba import njit
+from numba import cfunc
 from numpy import float64, int64
 
 from viewmill.engines.local.arithmetic import (
@@ -37,10 +36,15 @@ from viewmill.engines.local.string_tables import look_up
 NULL = int64(-(2**63))
 
 
-@njit("void(int64, int64, int64, int64)", cache={cache}, nogil=True, error_model="numpy")
+@cfunc("void(int64, int64, int64, int64)", cache={cache}, error_model="numpy")
 """
 
-Compiled = Callable[[int, int, int, int], None]
+
+
+class Compiled(Protocol):
+    """A C function, valid while this is kept."""
+
+    address: int
 
 
 def directory() -> Path:

@@ -127,14 +127,6 @@ DOUBLES = 4
 
 
 @piece
-def _has_null(bitmap: Int, first: Int, rows: Int) -> bool:
-    missing = 0
-    for i in range(rows):
-        missing |= not is_valid(bitmap, first + i)
-    return missing != 0
-
-
-@piece
 def _encoded(plan: Int, source: Int, bitmap: Int, first: Int, rows: Int, out: Int, pair: Int) -> bool:
     """Codes at `out`, unless the column has them already; whether it is plain."""
     form, low, high = peek(plan, FORM), peek(plan, LOW), peek(plan, HIGH)
@@ -170,10 +162,8 @@ def encode_batch(batch: Int, rows: Int, plans: Int, columns: Int, pairs: Int, ou
         column = peek(peek(batch, _CHILDREN), peek(plan, INDEX))
         first = peek(batch, _OFFSET) + peek(column, _OFFSET)
         bitmap = peek(peek(column, _BUFFERS), 0)
-        # How many NULLs there are may be unknown (-1).
-        if bitmap != 0 and peek(column, _NULLS) <= 0:
-            if peek(column, _NULLS) == 0 or not _has_null(bitmap, first, rows):
-                bitmap = 0
+        if peek(column, _NULLS) == 0:  # -1 if it is not known how many there are
+            bitmap = 0
         if bitmap != 0 and peek(plan, NOT_NULL) != 0:
             plain = False
         elif peek(plan, FORM) != LOOK:

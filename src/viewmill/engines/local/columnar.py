@@ -82,8 +82,8 @@ class Columnar:
 
     def __init__(self, info: RelationInfo, used: Collection[str], dictionary: Dictionary) -> None:
         self._info = info
-        self._used = frozenset(used)
-        self._dictionary = dictionary
+        self.used = frozenset(used)
+        self.dictionary = dictionary
         self._head = 2 * len(info.columns) + 3  # words: the pairs, and the weight
         self._plan: _Plan | None = None
 
@@ -137,18 +137,18 @@ class Columnar:
         values = [fit(value, column.type) for value in given.values()]
         if not column.nullable and None in values:
             raise Misfit("is NULL")
-        if column.name not in self._used:
+        if column.name not in self.used:
             return _NOTHING, len(values)
-        return encode_values(values, column.type, self._dictionary), len(values)
+        return encode_values(values, column.type, self.dictionary), len(values)
 
     def _from_arrow(self, array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> Column:
         if array.null_count and not column.nullable:
             raise Misfit("is NULL")
-        used = column.name in self._used
+        used = column.name in self.used
         if not used and always_fits(array.type, column.type):
             return _NOTHING
         try:
-            codes = encode_column(array, column.type, self._dictionary)
+            codes = encode_column(array, column.type, self.dictionary)
         except TooWide:
             if used:
                 raise
@@ -194,10 +194,10 @@ class Columnar:
             kind = schema.types[index]
             not_null = int(not column.nullable)
             encoder = encoder_for(kind, column.type)
-            if column.name in self._used and isinstance(encoder, Numbers):
+            if column.name in self.used and isinstance(encoder, Numbers):
                 numbers = (encoder.form, encoder.low, encoder.high, encoder.times, encoder.per)
                 encoded.append((index, place, not_null, *numbers))
-            elif column.name in self._used or not always_fits(kind, column.type):
+            elif column.name in self.used or not always_fits(kind, column.type):
                 left.append((index, place))
             elif not_null:
                 looked.append((index, place, not_null, loops.LOOK, 0, 0, 1, 1))

@@ -7,7 +7,7 @@ have no place in a pool: a mill that meets one goes on interpreted, slower and e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from viewmill.catalog import Catalog
@@ -70,22 +70,27 @@ class LocalEngine:
         from viewmill.engines.local.pending import PendingRows
 
         relations = self._catalog.relations
-        return self._compiled({name: PendingRows(relations[name], rows) for name, rows in batch.items()}, watched)
+        return self._compiled([PendingRows(relations[name], rows) for name, rows in batch.items()], watched)
 
-    def apply_columns(self, batch: Mapping[str, Pending], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
-        """The same for batches of columns."""
-        if self._compiles(sum(pending.count for pending in batch.values())):
+    def apply_pending(self, batch: Sequence[Pending], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
+        """The same for a sequence of batches, each of one relation."""
+        if self._compiles(sum(pending.count for pending in batch)):
             return self._compiled(batch, watched)
         assert self._slow is not None
-        return self._slow.apply({name: pending.rows() for name, pending in batch.items()}, watched)
+        net: dict[str, dict[Row, int]] = {}
+        for pending in batch:
+            rows = net.setdefault(pending.relation, {})
+            for row, weight in pending.rows().items():
+                rows[row] = rows.get(row, 0) + weight
+        return self._slow.apply(net, watched)
 
-    def _compiled(self, batch: Mapping[str, Pending], watched: frozenset[str]) -> dict[str, Rows]:
+    def _compiled(self, batch: Sequence[Pending], watched: frozenset[str]) -> dict[str, Rows]:
         assert self._fast is not None
         try:
             return self._fast.apply(batch, watched)
         except TooWide:
             self._interpret()
-            return self.apply_columns(batch, watched)
+            return self.apply_pending(batch, watched)
 
     def _compiles(self, rows: int) -> bool:
         """Whether a batch of so many rows is run by compiled code."""

@@ -1,4 +1,4 @@
-"""One call for many pools."""
+"""One call for many pools, and one for a whole trigger."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 
 from viewmill.engines.local.compiling import kernel
 from viewmill.engines.local.indexes import Ints, address
+from viewmill.engines.local.layout import BEGIN, MERGE
 from viewmill.engines.local.pools import Pool
-from viewmill.engines.local.raw import Int, call, peek
+from viewmill.engines.local.raw import Int, call, call_run, peek
 
 
 @kernel
@@ -22,13 +23,35 @@ def call_each(blocks: Int, count: Int, word: Int) -> Int:
     return flags
 
 
+# Words of a schedule: what a trigger does, in this order
+TEMPORARY = 0  # address of blocks, and how many: pools that start empty
+FUNCTIONS = 2  # address of pairs (function, environment), and how many
+TARGETS = 4  # address of blocks, and how many: pools whose rows are merged at the end
+SCHEDULE = 6
+
+
+@kernel
+def run_schedule(schedule: Int, batch: Int, rows: Int, flags: Int, begin: Int, merge: Int) -> Int:
+    """Run a trigger. `begin`: the last batch changed just these targets, and is over."""
+    targets, count = peek(schedule, TARGETS), peek(schedule, TARGETS + 1)
+    if begin != 0:
+        call_each(targets, count, BEGIN)
+    call_each(peek(schedule, TEMPORARY), peek(schedule, TEMPORARY + 1), BEGIN)
+    functions = peek(schedule, FUNCTIONS)
+    for i in range(peek(schedule, FUNCTIONS + 1)):
+        call_run(peek(functions, 2 * i), peek(functions, 2 * i + 1), batch, rows, flags)
+        if peek(flags, 0) != 0:
+            return peek(flags, 0)
+    return call_each(targets, count, MERGE) if merge != 0 else 0
+
+
 class Group:
     """Pools that take part in the same batches."""
 
     def __init__(self, pools: Iterable[Pool]) -> None:
         self.pools = tuple(pools)
-        self._blocks: Ints = np.array([pool.address for pool in self.pools], np.int64)
-        self._at = address(self._blocks)
+        self.blocks: Ints = np.array([pool.address for pool in self.pools], np.int64)
+        self._at = address(self.blocks)
 
     def __bool__(self) -> bool:
         return bool(self.pools)
@@ -38,7 +61,23 @@ class Group:
         return int(call_each(self._at, len(self.pools), word)) if self.pools else 0
 
     def check(self, flags: int) -> None:
-        """Raise what the flags stand for: memory that could not be had, first of all."""
+        """Raise what the flags stand for, if it is memory that could not be had."""
         for pool in self.pools:
             if pool.failure is not None:
                 pool.check(flags)
+
+
+class Schedule:
+    """What a trigger does with a batch, in one call."""
+
+    def __init__(self, temporary: Group, functions: Ints, targets: Group) -> None:
+        """`functions`: pairs of a function's address and its environment's."""
+        self._keep = temporary, functions, targets
+        self._words = np.zeros(SCHEDULE, np.int64)
+        for word, array, count in (
+            (TEMPORARY, temporary.blocks, len(temporary.pools)),
+            (FUNCTIONS, functions, len(functions) // 2),
+            (TARGETS, targets.blocks, len(targets.pools)),
+        ):
+            self._words[word], self._words[word + 1] = address(array), count
+        self.address = address(self._words)

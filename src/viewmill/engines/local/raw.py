@@ -143,6 +143,18 @@ def call(context: Any, function: Int, first: Int, second: Int) -> Any:
     return types.int64(types.int64, types.int64, types.int64), generate
 
 
+@intrinsic
+def call_run(context: Any, function: Int, env: Int, batch: Int, rows: Int, flags: Int) -> Any:
+    """Call a generated function by its address."""
+
+    def generate(target: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [_WORD] * 4)
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return target.get_dummy_value()
+
+    return types.none(*[types.int64] * 5), generate
+
+
 def _checked(operation: str) -> Any:
     def typed(context: Any, a: Int, b: Int, flags: Int) -> Any:
         def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:

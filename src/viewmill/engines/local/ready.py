@@ -10,14 +10,10 @@ from viewmill.engines.local.codecache import Compiled, compiled
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.lower import Lowered, Word
-from viewmill.engines.local.many import Group
+from viewmill.engines.local.many import Group, Schedule
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.string_tables import StringTables
 from viewmill.engines.local.triggers import TriggerPlan
-
-Function = tuple[Compiled, int]
-"""What to call, and the address of its environment."""
-
 
 class Surroundings(Protocol):
     """What functions find around them."""
@@ -41,16 +37,25 @@ class Ready:
         self.targets = Group(around.pool(name) for name in plan.writes)
         self.columns = frozenset[str]().union(*(f.columns for f in plan.lowered))
         self._around = around
-        self._envs: list[Ints] = []
-        self.functions = [self._ready(f) for f in plan.functions]
-        self.assigned = {store: [self._ready(f) for f in functions] for store, functions in plan.assigned.items()}
+        self._keep: list[tuple[Compiled, Ints]] = []
+        self.schedule = Schedule(self.temporary, self._pairs(plan.functions), self.targets)
+        nothing = Group(())
+        self.assigned = {
+            store: Schedule(self.temporary, self._pairs(functions), nothing)
+            for store, functions in plan.assigned.items()
+        }
 
-    def _ready(self, lowered: Lowered) -> Function:
+    def _pairs(self, functions: list[Lowered]) -> Ints:
+        pairs = [self._ready(function) for function in functions]
+        return np.array([word for pair in pairs for word in pair], np.int64)
+
+    def _ready(self, lowered: Lowered) -> tuple[int, int]:
         env = np.zeros(max(1, len(lowered.words)), np.int64)
-        self._envs.append(env)
         for i, word in enumerate(lowered.words):
             env[i] = self._word(word)
-        return compiled(lowered.source), address(env)
+        function = compiled(lowered.source)
+        self._keep.append((function, env))
+        return function.address, address(env)
 
     def _pool(self, name: str) -> Pool:
         return self.lets[name] if name in self.lets else self._around.pool(name)

@@ -9,7 +9,7 @@ not fit 64 bits, or something may be divided by zero. What is an error, it says,
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from viewmill.catalog import Catalog
 from viewmill.engines.interpreter.engine import Interpreter, deferrable, in_order
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.engines.local import layout
+from viewmill.engines.local.columnar import Columnar
 from viewmill.engines.local.decode import decode_rows
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.indexes import Ints, address
-from viewmill.engines.local.many import Group
-from viewmill.engines.local.pending import Pending, pending_rows
+from viewmill.engines.local.many import Group, run_schedule
+from viewmill.engines.local.pending import Pending, PendingRows
 from viewmill.engines.local.placement import doubles, place
 from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
 from viewmill.engines.local.pools import Pool
@@ -65,6 +66,7 @@ class CompiledEngine:
         self.program, self._catalog = program, catalog
         self._placed, self._pools, self._stores = placed, pools, dict(program.stores)
         self._triggers = {}
+        self._takers: dict[str, Columnar] = {}
         self._readers: dict[str, Ready | None] = {}
         self._slow = Interpreter()
         self._slow.program = program
@@ -125,10 +127,7 @@ class CompiledEngine:
         reader = self._readers[view]
         if reader is None:
             return None
-        reader.temporary.call(layout.BEGIN)
-        for function, env in reader.functions:
-            function(env, 0, 0, self._flags_at)
-        if self._flags[0]:
+        if run_schedule(reader.schedule.address, 0, 0, self._flags_at, 0, 0):
             self._forget()
             return None
         source = reader.plan.lets["rows"]
@@ -156,9 +155,8 @@ class CompiledEngine:
 
     # --- batches
 
-    def apply(self, batch: Mapping[str, Pending], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
+    def apply(self, batch: Sequence[Pending], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
         """Take a batch, all or nothing. Returns the change of each watched view."""
-        self._end_last()
         try:
             with decimal.localcontext(EXACT):
                 return self._run(batch, watched)
@@ -180,16 +178,21 @@ class CompiledEngine:
             group.call(layout.ROLLBACK)
         self._dirty = {}
 
-    def _interpreted(self, batch: Mapping[str, Pending], watched: frozenset[str]) -> dict[str, Rows]:
+    def _interpreted(self, batch: Sequence[Pending], watched: frozenset[str]) -> dict[str, Rows]:
         self._dirty = {"all": Group(self._pools.values())}
+        net: dict[str, dict[Row, int]] = {}
+        for pending in batch:
+            rows = net.setdefault(pending.relation, {})
+            for row, weight in pending.rows().items():
+                rows[row] = rows.get(row, 0) + weight
         try:
-            return self._slow.apply({name: pending.rows() for name, pending in batch.items()}, watched)
+            return self._slow.apply(net, watched)
         except BaseException:
             self._rollback()
             raise
 
-    def _run(self, batch: Mapping[str, Pending], watched: frozenset[str]) -> dict[str, Rows]:
-        self._fire({name: pending for name, pending in batch.items() if name in self.program.triggers})
+    def _run(self, batch: Sequence[Pending], watched: frozenset[str]) -> dict[str, Rows]:
+        self._fire([pending for pending in batch if pending.relation in self.program.triggers], first=True)
         changes: dict[str, Rows] = {}
         for name in self.program.views:  # a view stands behind the views it reads
             if name in watched or name in self.program.triggers:
@@ -201,48 +204,56 @@ class CompiledEngine:
                     for row, weight in changes[name].items():
                         rows[row[:width]] = rows.get(row[:width], 0) + weight
                     net = {row: weight for row, weight in rows.items() if weight}
-                    self._fire({name: pending_rows(info, net)})
+                    self._fire([PendingRows(info, net)])
         return {name: changes[name] for name in watched}
 
-    def _fire(self, batch: Mapping[str, Pending]) -> None:
+    def _fire(self, batch: Sequence[Pending], *, first: bool = False) -> None:
         """Triggers of several relations, one after the other; what can wait is evaluated anew once, at the end."""
-        moved = {name: pending for name, pending in batch.items() if pending.count}
-        triggers = {name: self._trigger(name) for name in moved}
-        anew = {name: [s for s in self.program.triggers[name].statements if s.op == ":="] for name in moved}
+        moved = [(self._trigger(pending.relation), pending) for pending in batch if pending.count]
+        begin = first and len(moved) == 1 and self._dirty.keys() == {moved[0][1].relation}
+        if first and not begin:
+            self._end_last()
+        anew = {
+            pending.relation: [s for s in self.program.triggers[pending.relation].statements if s.op == ":="]
+            for _, pending in moved
+        }
         if not any(anew.values()):
-            for name, trigger in triggers.items():
-                self._emit(trigger, moved[name])
+            for trigger, pending in moved:
+                self._emit(trigger, pending, begin=begin)
             return
-        late = deferrable([s for name in moved for s in self.program.triggers[name].statements])
-        for name, trigger in triggers.items():
-            self._emit(trigger, moved[name])
-            for s in anew[name]:
+        late = deferrable([s for name in anew for s in self.program.triggers[name].statements])
+        for trigger, pending in moved:
+            self._emit(trigger, pending, begin=begin)
+            for s in anew[pending.relation]:
                 if s.target not in late:
                     self._assign(trigger, s)
-        owner = {s.target: triggers[name] for name, statements in anew.items() for s in statements}
+        owner = {s.target: trigger for trigger, pending in moved for s in anew[pending.relation]}
         for s in in_order(late):
             self._assign(owner[s.target], s)
 
-    def _emit(self, trigger: Ready, pending: Pending) -> None:
+    def _emit(self, trigger: Ready, pending: Pending, *, begin: bool) -> None:
         """All `let` and `+=` of a trigger."""
-        words = pending.words(trigger.columns, self.dictionary)
-        trigger.temporary.call(layout.BEGIN)
-        batch = address(words)
-        for function, env in trigger.functions:
-            function(env, batch, pending.count, self._flags_at)
-            self._check()
-        rest = self._interpret(trigger, pending) if trigger.plan.interpreted else []
+        columns = pending.columns(self._taker(trigger))
+        interpreted = bool(trigger.plan.interpreted)
         self._dirty[trigger.plan.relation] = trigger.targets
-        if flags := trigger.targets.call(layout.MERGE):
+        flags = run_schedule(
+            trigger.schedule.address, columns.address, columns.rows, self._flags_at, begin, not interpreted
+        )
+        if interpreted and not flags:
+            rest = self._interpret(trigger, pending)
+            flags = trigger.targets.call(layout.MERGE)
+            for store, rows in rest if not flags else ():
+                self._add(store, rows)
+        if flags:
             trigger.targets.check(flags)
-            raise Declined
-        for store, rows in rest:
-            self._add(store, rows)
-
-    def _check(self) -> None:
-        if self._flags[0]:
             self._forget()
             raise Declined
+
+    def _taker(self, trigger: Ready) -> Columnar:
+        relation = trigger.plan.relation
+        if relation not in self._takers:
+            self._takers[relation] = Columnar(self._catalog.relations[relation], trigger.columns, self.dictionary)
+        return self._takers[relation]
 
     def _forget(self) -> None:
         """What compiled code complained about is left to the interpreter."""
@@ -278,18 +289,18 @@ class CompiledEngine:
         table = self._slow._tables[s.target]
         assert isinstance(table, PoolTable)
         self._dirty.setdefault(table.source.pool, Group([table.pool]))
-        functions = trigger.assigned.get(s.target)
-        if functions is None:
+        schedule = trigger.assigned.get(s.target)
+        if schedule is None:
             rows = self._slow._rows(s.expr, s.vars, State(self._slow._tables, {}))
             for row in [row for row in table.rows if row not in rows]:
                 table.set(row, 0)
             for row, weight in rows.items():
                 table.set(row, weight)
             return
-        trigger.temporary.call(layout.BEGIN)
-        for function, env in functions:
-            function(env, 0, 0, self._flags_at)
-            self._check()
+        if run_schedule(schedule.address, 0, 0, self._flags_at, 0, 0):
+            table.pool.check(int(self._flags[0]) if table.pool.failure is not None else 0)
+            self._forget()
+            raise Declined
 
     def _view_change(self, name: str) -> Rows:
         plan = self.program.views[name]
