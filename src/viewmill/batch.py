@@ -16,7 +16,8 @@ from typing import TypeAlias
 
 from viewmill.catalog import RelationInfo
 from viewmill.errors import BindError, DataError
-from viewmill.intake import Given, Row, given_rows, key_alone, whole_row
+from viewmill.engines.local.pending import PendingData
+from viewmill.intake import Given, Row, given_columns, given_rows, held, is_columnar, key_alone, whole_row
 from viewmill.tables import BaseTable, Draft
 from viewmill.wording import quoted
 
@@ -31,27 +32,37 @@ class Batch:
         self._find = find
         self._commit = commit
         self._drafts: dict[str, Draft] = {}
+        self._columns: list[PendingData] = []
         self._open = True
 
     def insert(self, table: str, data: object) -> None:
         """Add rows."""
-        base, draft = self._draft(table, "insert into")
+        base = self._table(table, "insert into")
+        if self._takes_columns(base, data):
+            self._columns.append(PendingData(base.info, held(data), 1))
+            return
+        draft = self._draft(base)
         with draft.atomic():
             for given in given_rows(data, base.info):
                 draft.insert(whole_row(given, base.info))
 
     def delete(self, table: str, data: object) -> None:
         """Remove rows, given whole, or by name with only the primary key."""
-        base, draft = self._draft(table, "delete from")
+        base = self._table(table, "delete from")
         _check_deletable(base.info)
+        if self._takes_columns(base, data) and not _has_key_alone(data, base.info):
+            self._columns.append(PendingData(base.info, held(data), -1))
+            return
+        draft = self._draft(base)
         with draft.atomic():
             for given in given_rows(data, base.info):
                 _delete(given, base, draft)
 
     def update(self, table: str, data: object) -> None:
         """Replace rows by whole new ones with the same primary key."""
-        base, draft = self._draft(table, "update")
+        base = self._table(table, "update")
         _check_updatable(base.info)
+        draft = self._draft(base)
         with draft.atomic():
             for given in given_rows(data, base.info):
                 draft.update(whole_row(given, base.info))
@@ -73,11 +84,25 @@ class Batch:
         if kind is None:
             self._commit(self)
 
-    def _draft(self, table: str, verb: str) -> tuple[BaseTable, Draft]:
+    def columns(self) -> list[PendingData]:
+        """What came as whole columns, for relations that keep no rows, in order."""
+        return self._columns
+
+    def _table(self, table: str, verb: str) -> BaseTable:
         if not self._open:
             raise DataError("this batch has ended", hint="start another one with mill.batch()")
-        base = self._find(table, verb)
-        return base, self._drafts.setdefault(base.info.name, Draft(base))
+        return self._find(table, verb)
+
+    def _draft(self, base: BaseTable) -> Draft:
+        return self._drafts.setdefault(base.info.name, Draft(base))
+
+    def _takes_columns(self, base: BaseTable, data: object) -> bool:
+        return not base.keeps_rows and is_columnar(data)
+
+
+def _has_key_alone(data: object, info: RelationInfo) -> bool:
+    columns = given_columns(data, info)
+    return columns is not None and len(columns) < len(info.columns)
 
 
 def _delete(given: Given, base: BaseTable, draft: Draft) -> None:

@@ -39,6 +39,14 @@ def given_rows(data: object, info: RelationInfo) -> list[Given]:
     return [_from_python(row, info) for row in data]
 
 
+def is_columnar(data: object) -> bool:
+    """Whether data comes as whole columns: Arrow, pandas, or what hands itself over as Arrow."""
+    if isinstance(data, pa.RecordBatch | pa.Table) or hasattr(data, "__arrow_c_stream__"):
+        return True
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
 def held(data: object) -> object:
     """The data, as a table if it is a stream that can be read only once."""
     if isinstance(data, pa.Table | pa.RecordBatch) or not hasattr(data, "__arrow_c_stream__"):

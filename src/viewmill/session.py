@@ -12,7 +12,7 @@ to one thread.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Literal, assert_never
 
@@ -22,6 +22,7 @@ from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.engines.local import LocalEngine
+from viewmill.engines.local.pending import PendingData, PendingRows
 from viewmill.errors import DataError, UnsupportedError
 from viewmill.explain import explain
 from viewmill.intake import Row
@@ -158,7 +159,7 @@ class Mill:
                     "the mill changed while this batch was open; nothing of the batch was applied",
                     hint="change the mill only through the batch until its block ends",
                 )
-            self._commit(batch.changes())
+            self._commit(batch.changes(), batch.columns())
 
         return Batch(self._definitions.table, commit)
 
@@ -177,23 +178,32 @@ class Mill:
                 case _:
                     assert_never(statement)
 
-    def _commit(self, changes: NetChange) -> None:
-        if not changes:
+    def _commit(self, changes: NetChange, columns: Sequence[PendingData] = ()) -> None:
+        if not changes and not columns:
             return
         followed = self._subscriptions.followed
         before = {name: self.read(name) for name in followed if self._definitions.views[name].presentation.cuts}
-        # All views are watched, so that an error in any view's output (a division by zero) rejects the batch.
-        try:
-            changed = self._engine.apply(changes, frozenset(self._definitions.views))
-        except DataError:
-            if not all(table.keeps_rows for table in self._definitions.tables.values()):
-                raise
-            changed = self._recomputed(changes)
+        changed = self._applied(changes, columns, frozenset(followed))
         for name, rows in changes.items():
             self._definitions.tables[name].commit(rows)
+        for pending in columns:
+            self._definitions.tables[pending.relation].touched = True
         self._version += 1
         self._state += 1
         self._subscriptions.notify({name: self._changes(name, changed[name], before.get(name)) for name in followed})
+
+    def _applied(
+        self, changes: NetChange, columns: Sequence[PendingData], followed: frozenset[str]
+    ) -> dict[str, dict[Row, Number]]:
+        try:
+            if columns:
+                rows = [PendingRows(self._definitions.tables[name].info, rows) for name, rows in changes.items()]
+                return self._engine.apply_pending([*rows, *columns], followed)
+            return self._engine.apply(changes, followed)
+        except DataError:
+            if not all(table.keeps_rows for table in self._definitions.tables.values()):
+                raise
+            return self._recomputed(changes)
 
     def _recomputed(self, changes: NetChange) -> dict[str, dict[Row, Number]]:
         """The change of each view, from the tables as they will be.

@@ -27,19 +27,8 @@ def bench(*arguments, code=0):
 
 
 def test_tpch_from_the_command_line(folder, tmp_path):
-    arguments = (
-        "--scale",
-        "0.001",
-        "--queries",
-        "q22",
-        "--strategies",
-        "first_order",
-        "--sizes",
-        "10",
-        "--seconds",
-        "0.05",
-    )
-    bench("tpch", *arguments, "--no-first-use", "--no-growth", "--data", folder, "--output", tmp_path)
+    choice = "--scale 0.001 --queries q13 --strategies auto --sizes 10 --seconds 0.05 --no-first-use --no-growth"
+    bench("tpch", *choice.split(), "--data", folder, "--output", tmp_path)
     found = json.loads((tmp_path / "tpch-sf0.001.json").read_text())
     assert [(cell["phase"], cell["status"]) for cell in found["cells"]] == [("inserts", "ok"), ("changes", "ok")]
     assert found["baselines"][0]["refresh"] > 0 and found["place"]["commit"]

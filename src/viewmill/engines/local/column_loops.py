@@ -8,9 +8,14 @@ The loops without NULLs have no branches, so that they are compiled to vector in
 
 from __future__ import annotations
 
-from viewmill.engines.local.compiling import kernel, piece
+from typing import Any
+
 from viewmill.engines.local.interning import is_valid
+from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.raw import Int, peek, peek_half, poke
+from viewmill.engines.local.wordcode import Instruction, words
+
+COLUMNS = Library("columns")
 
 _NULL = -(2**63)
 _NAN = 0x7FF8000000000000
@@ -18,8 +23,18 @@ _INFINITY = 0x7FF0000000000000
 _MAGNITUDE = 0x7FFFFFFFFFFFFFFF
 
 
-@piece
-def _words_plain(source: Int, rows: Int, low: Int, high: Int) -> bool:
+@Instruction
+def _quotient(builder: Any, word: Any, per: Any) -> Any:
+    return builder.sdiv(word, per)
+
+
+@Instruction
+def _remainder(builder: Any, word: Any, per: Any) -> Any:
+    return builder.srem(word, per)
+
+
+@words
+def _words_plain(source: Int, rows: Int, low: Int, high: Int) -> Int:
     """Whether all words are from `low` to `high`."""
     outside = 0
     for i in range(rows):
@@ -28,8 +43,8 @@ def _words_plain(source: Int, rows: Int, low: Int, high: Int) -> bool:
     return outside == 0
 
 
-@piece
-def _decimals_plain(source: Int, rows: Int, low: Int, high: Int) -> bool:
+@words
+def _decimals_plain(source: Int, rows: Int, low: Int, high: Int) -> Int:
     """Whether all numbers of 128 bits are from `low` to `high`: the upper word repeats the sign of the lower."""
     outside = 0
     for i in range(rows):
@@ -38,8 +53,8 @@ def _decimals_plain(source: Int, rows: Int, low: Int, high: Int) -> bool:
     return outside == 0
 
 
-@piece
-def _doubles_plain(source: Int, rows: Int) -> bool:
+@words
+def _doubles_plain(source: Int, rows: Int) -> Int:
     """Whether there is no zero with a sign, and no NaN but one."""
     other = 0
     for i in range(rows):
@@ -48,10 +63,10 @@ def _doubles_plain(source: Int, rows: Int) -> bool:
     return other == 0
 
 
-@piece
+@words
 def _scale_words(
     source: Int, step: Int, bitmap: Int, first: Int, rows: Int, low: Int, high: Int, times: Int, per: Int, out: Int
-) -> bool:
+) -> Int:
     """`word * times / per` for every `step`-th word: the lower ones of decimals if that is 2."""
     plain = True
     for i in range(rows):
@@ -62,15 +77,15 @@ def _scale_words(
             if per == 1:
                 poke(out, i, word * times)
             else:
-                plain = plain and word % per == 0
-                poke(out, i, word // per)
+                plain = plain and _remainder(word, per) == 0
+                poke(out, i, _quotient(word, per))
         else:
             poke(out, i, _NULL)
     return plain
 
 
-@piece
-def _widen_halves(source: Int, bitmap: Int, first: Int, rows: Int, low: Int, high: Int, times: Int, out: Int) -> bool:
+@words
+def _widen_halves(source: Int, bitmap: Int, first: Int, rows: Int, low: Int, high: Int, times: Int, out: Int) -> Int:
     """`half * times` for numbers of 32 bits."""
     outside = 0
     if bitmap == 0:
@@ -89,8 +104,8 @@ def _widen_halves(source: Int, bitmap: Int, first: Int, rows: Int, low: Int, hig
     return outside == 0
 
 
-@piece
-def _normal_doubles(source: Int, bitmap: Int, first: Int, rows: Int, out: Int) -> None:
+@words
+def _normal_doubles(source: Int, bitmap: Int, first: Int, rows: Int, out: Int) -> Int:
     """The same doubles with one zero and one NaN."""
     for i in range(rows):
         word = peek(source, i)
@@ -126,8 +141,8 @@ HALVES = 3  # numbers of 32 bits
 DOUBLES = 4
 
 
-@piece
-def _encoded(plan: Int, source: Int, bitmap: Int, first: Int, rows: Int, out: Int, pair: Int) -> bool:
+@words
+def _encoded(plan: Int, source: Int, bitmap: Int, first: Int, rows: Int, out: Int, pair: Int) -> Int:
     """Codes at `out`, unless the column has them already; whether it is plain."""
     form, low, high = peek(plan, FORM), peek(plan, LOW), peek(plan, HIGH)
     times, per = peek(plan, TIMES), peek(plan, PER)
@@ -150,8 +165,8 @@ def _encoded(plan: Int, source: Int, bitmap: Int, first: Int, rows: Int, out: In
     return _decimals_plain(at, rows, low, high) if step == 2 else _words_plain(at, rows, low, high)
 
 
-@kernel
-def encode_batch(batch: Int, rows: Int, plans: Int, columns: Int, pairs: Int, out: Int) -> bool:
+@COLUMNS.export
+def encode_batch(batch: Int, rows: Int, plans: Int, columns: Int, pairs: Int, out: Int) -> Int:
     """Carry out the plans for columns of a batch, an Arrow struct; whether all are plain.
 
     Each plan has room for its codes at `out`, one behind the other.

@@ -29,6 +29,8 @@ _SOURCES = (
     "merging",
     "kernels",
     "lookup",
+    "interning",
+    "column_loops",
 )
 
 # Parts are not called from Python, and take half as long to compile without what that needs.

@@ -36,11 +36,18 @@ _ARROW_LIMIT = 2**31 - 1  # bytes in one Arrow array of strings
 
 
 class _Strings(NamedTuple):
-    """What readers need, replaced as a whole."""
+    """What readers need, replaced as a whole. Python reads single items of a view faster than of an array."""
 
     heap: NDArray[np.uint8]
     starts: Ints
     marks: NDArray[np.uint8]
+    heap_view: memoryview
+    starts_view: memoryview
+    marks_view: memoryview
+
+
+def _strings(heap: NDArray[np.uint8], starts: Ints, marks: NDArray[np.uint8]) -> _Strings:
+    return _Strings(heap, starts, marks, memoryview(heap), memoryview(starts), memoryview(marks))
 
 
 class Dictionary:
@@ -54,7 +61,7 @@ class Dictionary:
         self._stage_address = address(np.frombuffer(self._stage, np.uint8))
         self._known: dict[str | bytes, int] = {}
         self._ranks = np.empty(0, np.int64)
-        self._strings = _Strings(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.uint8))
+        self._strings = _strings(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.uint8))
         self._slots = np.zeros(0, np.int64)
         self._make_room(_FIRST_STRINGS, _FIRST_BYTES)
 
@@ -63,7 +70,7 @@ class Dictionary:
 
     @property
     def nbytes(self) -> int:
-        arrays = (*self._strings, self._slots, self._block, self._ranks)
+        arrays = (*self._strings[:3], self._slots, self._block, self._ranks)
         return sum(array.nbytes for array in arrays) + _STAGE
 
     @property
@@ -144,11 +151,11 @@ class Dictionary:
     # --- strings out
 
     def value(self, code: int) -> str | bytes:
-        heap, starts, marks = self._strings
+        _, _, _, heap, starts, marks = self._strings
         if not 0 <= code < len(self):
             raise InternalError(f"no string has the code {code}")
-        data = heap[starts[code] : starts[code + 1]].tobytes()
-        return data if marks[code] & interning.BINARY else data.decode()
+        data = heap[starts[code] : starts[code + 1]]
+        return bytes(data) if marks[code] & interning.BINARY else str(data, "utf-8")
 
     def values(self, codes: Ints, type_: Type = STRING) -> pa.Array | pa.ChunkedArray:
         """The strings with these codes, NULL for NULL; in several chunks if one cannot hold their bytes."""
@@ -224,14 +231,12 @@ class Dictionary:
         block, old, count = self._block, self._strings, len(self)
         if limit > 2**31:
             raise DataError(f"more than {limit // 2} different strings")
-        strings = old
-        if room > len(old.heap):
-            strings = strings._replace(heap=_longer(old.heap, int(old.starts[count]), room))
-        if limit > len(old.marks):
-            strings = strings._replace(
-                starts=_longer(old.starts, count + 1, limit + 1), marks=_longer(old.marks, count, limit)
-            )
-        self._strings = strings
+        heap, starts, marks = old[:3]
+        if room > len(heap):
+            heap = _longer(heap, int(starts[count]), room)
+        if limit > len(marks):
+            starts, marks = _longer(starts, count + 1, limit + 1), _longer(marks, count, limit)
+        strings = self._strings = _strings(heap, starts, marks)
         block[interning.HEAP] = address(strings.heap)
         block[interning.STARTS] = address(strings.starts)
         block[interning.MARKS] = address(strings.marks)

@@ -65,8 +65,7 @@ class LocalEngine:
     def apply(self, batch: Mapping[str, Mapping[Row, int]], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
         """Take a batch, all or nothing. Returns the change of each watched view."""
         if not self._compiles(sum(map(len, batch.values()))):
-            assert self._slow is not None
-            return self._slow.apply(batch, watched)
+            return self._interpreted(batch, watched)
         from viewmill.engines.local.pending import PendingRows
 
         relations = self._catalog.relations
@@ -76,13 +75,18 @@ class LocalEngine:
         """The same for a sequence of batches, each of one relation."""
         if self._compiles(sum(pending.count for pending in batch)):
             return self._compiled(batch, watched)
-        assert self._slow is not None
         net: dict[str, dict[Row, int]] = {}
         for pending in batch:
             rows = net.setdefault(pending.relation, {})
             for row, weight in pending.rows().items():
                 rows[row] = rows.get(row, 0) + weight
-        return self._slow.apply(net, watched)
+        return self._interpreted(net, watched)
+
+    def _interpreted(self, batch: Mapping[str, Mapping[Row, int]], watched: frozenset[str]) -> dict[str, Rows]:
+        assert self._slow is not None
+        # All views are watched, so that an error in any view's output (a division by zero) rejects the batch.
+        changes = self._slow.apply(batch, frozenset(self.program.views))
+        return {name: changes[name] for name in watched}
 
     def _compiled(self, batch: Sequence[Pending], watched: frozenset[str]) -> dict[str, Rows]:
         assert self._fast is not None

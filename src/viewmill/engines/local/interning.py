@@ -10,13 +10,11 @@ Nothing here allocates. What finds no room stops, and says where; who called mak
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import extending, types
 
-from viewmill.engines.local.compiling import inlined, kernel, piece
+from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.raw import (
     CHUNK,
     Int,
@@ -28,6 +26,9 @@ from viewmill.engines.local.raw import (
     prefetch,
     room_for_chunk,
 )
+from viewmill.engines.local.wordcode import WORD, Instruction, inlined_words, words
+
+STRINGS = Library("strings")
 
 # The control block: where everything is, and how much of it. Generated code reads the first two.
 HEAP = 0  # uint8 [ROOM]
@@ -46,7 +47,6 @@ DERIVED = 2  # not seen as data when it was new: a function of another string
 _NULL = -(2**63)
 _LOWER = 2**32 - 1
 _HASH = -(2**33)  # the upper half without its last bit, which says whether the string is binary
-_WORD = ir.IntType(64)
 
 # Odd numbers with about as many ones as zeros, nothing else.
 _K0 = 0x2D358DCCAA6C78A5
@@ -54,54 +54,35 @@ _K1 = 0x1BB67AE8584CAA73
 _K2 = 0x4B33A62ED433D4A3
 
 
-def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Numba's own, which is typed as if callers passed the compiler's context, too."""
-    compiled: Callable[..., Any] = extending.intrinsic(function)
-    return compiled
-
-
 # --- memory that is not aligned
 
 
-def _loaded(bits: int) -> Any:
-    def typed(context: Any, address: Int) -> Any:
-        def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = ir.IntType(bits)
-            word = builder.load(builder.inttoptr(args[0], kind.as_pointer()), align=1)
-            return word if bits == 64 else builder.zext(word, _WORD)
-
-        return types.int64(types.int64), generate
-
-    return typed
+@Instruction
+def _load_word(builder: Any, address: Any) -> Any:
+    return builder.load(builder.inttoptr(address, WORD.as_pointer()), align=1)
 
 
-_load_word = _intrinsic(_loaded(64))
-_load_half = _intrinsic(_loaded(32))
+@Instruction
+def _load_half(builder: Any, address: Any) -> Any:
+    """32 bits, without sign."""
+    return builder.zext(builder.load(builder.inttoptr(address, ir.IntType(32).as_pointer()), align=1), WORD)
 
 
-@_intrinsic
-def _store_word(context: Any, address: Int, value: Int) -> Any:
-    def generate(target: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], _WORD.as_pointer()), align=1)
-        return target.get_dummy_value()
-
-    return types.none(types.int64, types.int64), generate
+@Instruction
+def _store_word(builder: Any, address: Any, value: Any) -> Any:
+    builder.store(value, builder.inttoptr(address, WORD.as_pointer()), align=1)
+    return WORD(0)
 
 
-@_intrinsic
-def _fold(context: Any, a: Int, b: Int) -> Any:
+@Instruction
+def _fold(builder: Any, a: Any, b: Any) -> Any:
     """The upper half of the product of two words, xor the lower half: every bit depends on all bits of both."""
-
-    def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        upper = builder.trunc(builder.lshr(product, wide(64)), _WORD)
-        return builder.xor(upper, builder.trunc(product, _WORD))
-
-    return types.int64(types.int64, types.int64), generate
+    wide = ir.IntType(128)
+    product = builder.mul(builder.zext(a, wide), builder.zext(b, wide))
+    return builder.xor(builder.trunc(builder.lshr(product, wide(64)), WORD), builder.trunc(product, WORD))
 
 
-@piece
+@words
 def _hashed(at: Int, length: Int) -> Int:
     """A hash of `length` bytes. The last words overlap those before, so that no byte outside is read."""
     a, b, state = 0, 0, _K0
@@ -120,8 +101,8 @@ def _hashed(at: Int, length: Int) -> Int:
     return _fold(_K2 ^ length, _fold(a ^ _K1, b ^ state))
 
 
-@piece
-def _same(p: Int, q: Int, length: Int) -> Any:
+@words
+def _same(p: Int, q: Int, length: Int) -> Int:
     if length >= 8:
         done = 0
         while done + 8 < length:
@@ -137,8 +118,8 @@ def _same(p: Int, q: Int, length: Int) -> Any:
     return same
 
 
-@piece
-def _copy(source: Int, target: Int, length: Int) -> None:
+@words
+def _copy(source: Int, target: Int, length: Int) -> Int:
     if length >= 8:
         done = 0
         while done + 8 < length:
@@ -153,13 +134,13 @@ def _copy(source: Int, target: Int, length: Int) -> None:
 # --- finding and keeping
 
 
-@inlined
+@inlined_words
 def _slot_hash(hash_: Int, mark: Int) -> Int:
     """The upper half of a string's slot."""
     return (hash_ & _HASH) | ((mark & BINARY) << 32)
 
 
-@piece
+@words
 def _interned(block: Int, at: Int, length: Int, mark: Int, hash_: Int) -> Int:
     """The code of a string, new or known; -1 if it is new and there is no room."""
     slots, mask = peek(block, SLOTS), peek(block, MASK)
@@ -187,22 +168,22 @@ def _interned(block: Int, at: Int, length: Int, mark: Int, hash_: Int) -> Int:
     return count
 
 
-@kernel
+@STRINGS.export
 def intern_one(block: Int, at: Int, length: Int, mark: Int) -> Int:
     return _interned(block, at, length, mark, _hashed(at, length))
 
 
-@inlined
+@inlined_words
 def _offset(offsets: Int, wide: Int, row: Int) -> Int:
     return peek(offsets, row) if wide else peek_half(offsets, row)
 
 
-@inlined
-def is_valid(bitmap: Int, bit: Int) -> Any:
+@inlined_words
+def is_valid(bitmap: Int, bit: Int) -> Int:
     return bitmap == 0 or ((peek_byte(bitmap, bit >> 3) >> (bit & 7)) & 1) != 0
 
 
-@kernel
+@STRINGS.export
 def intern_rows(
     block: Int, data: Int, offsets: Int, wide: Int, bitmap: Int, first: Int, row: Int, rows: Int, mark: Int, out: Int
 ) -> Int:
@@ -236,8 +217,8 @@ def intern_rows(
     return row
 
 
-@kernel
-def refill(block: Int) -> None:
+@STRINGS.export
+def refill(block: Int) -> Int:
     """Enter every string into an empty table."""
     slots, mask = peek(block, SLOTS), peek(block, MASK)
     heap, starts, marks = peek(block, HEAP), peek(block, STARTS), peek(block, MARKS)
@@ -253,7 +234,7 @@ def refill(block: Int) -> None:
 # --- strings out
 
 
-@kernel
+@STRINGS.export
 def measure(starts: Int, count: Int, codes: Int, rows: Int, offsets: Int) -> Int:
     """The offsets (int64) of the strings with these codes, and their length in all; -1 if there is no such code."""
     total = 0
@@ -268,8 +249,8 @@ def measure(starts: Int, count: Int, codes: Int, rows: Int, offsets: Int) -> Int
     return total
 
 
-@kernel
-def gather(heap: Int, starts: Int, codes: Int, rows: Int, offsets: Int, out: Int) -> None:
+@STRINGS.export
+def gather(heap: Int, starts: Int, codes: Int, rows: Int, offsets: Int, out: Int) -> Int:
     """The bytes of the strings with these codes, one behind the other."""
     for i in range(rows):
         code = peek(codes, i)

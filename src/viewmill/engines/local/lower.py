@@ -69,6 +69,7 @@ class Lowered:
     slices: tuple[tuple[str, tuple[int, ...]], ...]  # slice indexes it reads, by pool
     writes: tuple[str, ...]  # pools it emits into
     columns: frozenset[str]  # columns of the batch it reads
+    fails: bool  # a row may be an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,14 @@ class _Function:
         lines += [f"    {name} = peek(env, {i})" for i, name in enumerate(words)]
         lines += self._body or ["    pass"]
         source = "\n".join(lines) + "\n"
-        return Lowered(source, tuple(words.values()), tuple(self._slices), tuple(self._written), frozenset(self._used))
+        return Lowered(
+            source,
+            tuple(words.values()),
+            tuple(self._slices),
+            tuple(self._written),
+            frozenset(self._used),
+            self._tables.fails,
+        )
 
     # --- one step: loops, and what becomes of the rows
 

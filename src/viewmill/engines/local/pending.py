@@ -7,16 +7,18 @@ somebody asks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from viewmill.catalog import RelationInfo
 from viewmill.engines.interpreter.tables import Row
-from viewmill.engines.local.columnar import Columnar, Columns
-from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.values import encode
 from viewmill.intake import given_rows, whole_row
+
+if TYPE_CHECKING:  # what needs Numba is imported when something is compiled
+    from viewmill.engines.local.columnar import Columnar, Columns
 
 
 class Pending(Protocol):
@@ -50,6 +52,8 @@ class PendingRows:
         return dict(self._rows)
 
     def columns(self, taker: Columnar) -> Columns:
+        from viewmill.engines.local.columnar import Columns
+
         words = np.zeros(2 * len(self._info.columns) + 2, np.int64)
         keep: list[object] = [words]
         for i, column in enumerate(self._info.columns):
@@ -57,12 +61,12 @@ class PendingRows:
                 codes = (encode(row[i], column.type, taker.dictionary) for row in self._rows)
                 _point(words, i, np.fromiter(codes, np.int64, self.count), keep)
         _point(words, len(self._info.columns), np.fromiter(self._rows.values(), np.int64, self.count), keep)
-        return Columns(self.count, address(words), words, keep)
+        return Columns(self.count, words.ctypes.data, words, keep)
 
 
-def _point(words: Ints, place: int, codes: Ints, keep: list[object]) -> None:
+def _point(words: NDArray[np.int64], place: int, codes: NDArray[np.int64], keep: list[object]) -> None:
     keep.append(codes)
-    words[2 * place], words[2 * place + 1] = address(codes), 1
+    words[2 * place], words[2 * place + 1] = codes.ctypes.data, 1
 
 
 class PendingData:

@@ -38,8 +38,11 @@ class Ready:
         self.columns = frozenset[str]().union(*(f.columns for f in plan.lowered))
         self._around = around
         self._keep: list[tuple[Compiled, Ints]] = []
-        self.schedule = Schedule(self.temporary, self._pairs(plan.functions), self.targets)
-        nothing = Group(())
+        functions, nothing = self._pairs(plan.functions), Group(())
+        self.schedule = Schedule(self.temporary, functions, self.targets)
+        self._bare = Schedule(nothing, functions, nothing)
+        self.without_begin = self._bare.address
+        """The functions alone, for who has filled the temporary pools."""
         self.assigned = {
             store: Schedule(self.temporary, self._pairs(functions), nothing)
             for store, functions in plan.assigned.items()

@@ -9,7 +9,8 @@ not fit 64 bits, or something may be divided by zero. What is an error, it says,
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from viewmill.engines.local.sources import Source
 from viewmill.engines.local.scalars import CannotLower
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, plan_reading, plan_trigger
+from viewmill.engines.local.watching import Watch
 from viewmill.program.nodes import Program, Statement, Store
 
 
@@ -68,6 +70,7 @@ class CompiledEngine:
         self._triggers = {}
         self._takers: dict[str, Columnar] = {}
         self._readers: dict[str, Ready | None] = {}
+        self._watches: dict[str, Watch | None] = {}
         self._slow = Interpreter()
         self._slow.program = program
         self._slow._tables = {
@@ -78,7 +81,8 @@ class CompiledEngine:
         """An engine for another program that shares the stores both have. Ours is still good for the old one."""
         other = object.__new__(CompiledEngine)
         other.__dict__.update(self.__dict__)
-        other._triggers, other._dirty = {}, dict(self._dirty)
+        other.__dict__.pop("_fallible", None)
+        other._dirty = dict(self._dirty)
         other._use(program, catalog, tables)
         return other
 
@@ -118,13 +122,7 @@ class CompiledEngine:
 
     def _read(self, view: str) -> tuple[Ints, Source] | None:
         """Rows and their weights as codes, by compiled code; None if it has none, or declines."""
-        if view not in self._readers:
-            plan = self.program.views[view]
-            try:
-                self._readers[view] = Ready(plan_reading(view, plan.output, plan.columns, self._placed), self)
-            except CannotLower:
-                self._readers[view] = None
-        reader = self._readers[view]
+        reader = self._reader(view)
         if reader is None:
             return None
         if run_schedule(reader.schedule.address, 0, 0, self._flags_at, 0, 0):
@@ -133,6 +131,15 @@ class CompiledEngine:
         source = reader.plan.lets["rows"]
         arrays = reader.lets[source.pool].arrays
         return arrays.out[: arrays.block[layout.EMITTED]].copy(), source
+
+    def _reader(self, view: str) -> Ready | None:
+        if view not in self._readers:
+            plan = self.program.views[view]
+            try:
+                self._readers[view] = Ready(plan_reading(view, plan.output, plan.columns, self._placed), self)
+            except CannotLower:
+                self._readers[view] = None
+        return self._readers[view]
 
     def store(self, name: str) -> Rows:
         return dict(self._slow._tables[name].rows.items())
@@ -186,7 +193,8 @@ class CompiledEngine:
             for row, weight in pending.rows().items():
                 rows[row] = rows.get(row, 0) + weight
         try:
-            return self._slow.apply(net, watched)
+            changes = self._slow.apply(net, watched | self._fallible)
+            return {name: changes[name] for name in watched}
         except BaseException:
             self._rollback()
             raise
@@ -205,6 +213,7 @@ class CompiledEngine:
                         rows[row[:width]] = rows.get(row[:width], 0) + weight
                     net = {row: weight for row, weight in rows.items() if weight}
                     self._fire([PendingRows(info, net)])
+        self._check_outputs(changes)
         return {name: changes[name] for name in watched}
 
     def _fire(self, batch: Sequence[Pending], *, first: bool = False) -> None:
@@ -303,6 +312,51 @@ class CompiledEngine:
             raise Declined
 
     def _view_change(self, name: str) -> Rows:
+        watch = self._watch(name)
+        if watch is None:
+            return self._interpreted_change(name)
+        total: Rows = {}
+        for before, sign in ((False, 1), (True, -1)):
+            for row, weight in self._watched(watch, before=before):
+                total[row] = total.get(row, 0) + sign * weight
+        return {row: weight for row, weight in total.items() if weight}
+
+    def _watched(self, watch: Watch, *, before: bool) -> Iterator[tuple[Row, int]]:
+        if watch.run(self._flags_at, before=before):
+            self._forget()
+            raise Declined
+        arrays, width = watch.out.arrays, len(watch.rows.keys)
+        codes = arrays.out[: arrays.block[layout.EMITTED]]
+        rows = decode_rows(codes[:, :width], watch.rows.types, self.dictionary)
+        return zip(rows, codes[:, width].tolist(), strict=True)
+
+    def _watch(self, name: str) -> Watch | None:
+        if name not in self._watches:
+            try:
+                self._watches[name] = Watch(self.program.views[name], self._placed, self)
+            except CannotLower:
+                self._watches[name] = None
+        return self._watches[name]
+
+    def _check_outputs(self, known: Collection[str]) -> None:
+        """An error in what readers of a view would see rejects the batch."""
+        for name in self._fallible - set(known):
+            watch = self._watch(name)
+            if watch is None:
+                self._interpreted_change(name)
+            elif watch.run(self._flags_at, before=False):
+                self._forget()
+                raise Declined
+
+    @cached_property
+    def _fallible(self) -> frozenset[str]:
+        """Views whose output may be an error."""
+        readers = {name: self._reader(name) for name in self.program.views}
+        return frozenset(
+            name for name, reader in readers.items() if reader is None or any(f.fails for f in reader.plan.lowered)
+        )
+
+    def _interpreted_change(self, name: str) -> Rows:
         plan = self.program.views[name]
         self._slow._journal = {store: old for store in relations(plan.output) if (old := self._old(store))}
         try:

@@ -43,6 +43,7 @@ class Tables:
 
     constants: list[str | bytes] = field(default_factory=list)
     compares: bool = False  # strings are compared by their bytes, in the dictionary
+    fails: bool = False  # something may be an error, not only too large for 64 bits
     functions: list[tuple[Scalar, Type]] = field(default_factory=list)
 
     def constant(self, text: str | bytes) -> str:
@@ -140,6 +141,7 @@ class ScalarLowering:
                 return self._arithmetic(op, left, right, type_)
             case Call("/", (left, right)) if type_.is_floating:
                 a, b = self.to(self.lower(left), type_), self.to(self.lower(right), type_)
+                self.tables.fails = True
                 return Lowered(f"divide({a.value}, {b.value}, flags)", _either(a.null, b.null), type_)
             case Call("div", (left, right)) if self._integers(left, right):
                 return self._integer_call("whole_quotient", left, right, type_)
@@ -215,6 +217,7 @@ class ScalarLowering:
             return None
         var = next(iter(used))
         table = self.tables.function(scalar, var, type_)
+        self.tables.fails = self.tables.fails or scalars.can_fail(scalar)
         source = f"look_up({table}, {self.name(var)}, flags)"
         return Lowered(f"double({source})" if type_.is_floating else source, f"{source} == NULL", type_)
 
@@ -247,6 +250,7 @@ class ScalarLowering:
 
     def _integer_call(self, function: str, left: Scalar, right: Scalar, type_: Type) -> Lowered:
         a, b = self.lower(left), self.lower(right)
+        self.tables.fails = True
         return Lowered(f"{function}({a.value}, {b.value}, flags)", _either(a.null, b.null), type_)
 
     def _same_or_both_null(self, left: Scalar, right: Scalar) -> Lowered:
@@ -281,6 +285,7 @@ class ScalarLowering:
         a, b = self.lower(left), self.lower(right)
         if not (a.type.is_exact and b.type.is_exact):
             raise CannotLower("the quotient of doubles as a decimal")
+        self.tables.fails = True
         digits = target.scale + b.type.scale - a.type.scale
         return Lowered(f"quotient({a.value}, {b.value}, {digits}, flags)", _either(a.null, b.null), target)
 
@@ -290,14 +295,18 @@ class ScalarLowering:
             return Lowered("0.0" if low.type == VOID and target.is_floating else low.value, low.null, target)
         if target.is_decimal and low.type.is_exact:
             moved = self.to(low, target)
-            fits = target.precision > 18 or _digits(low.type) <= target.precision - target.scale
-            return Lowered(moved.value if fits else f"within({moved.value}, {10**target.precision}, flags)", low.null, target)
+            if target.precision > 18 or _digits(low.type) <= target.precision - target.scale:
+                return Lowered(moved.value, low.null, target)
+            self.tables.fails = True
+            return Lowered(f"within({moved.value}, {10**target.precision}, flags)", low.null, target)
         if target.name == "double" and low.type.is_numeric:
             return self.to(low, target)
         if target.is_integer and low.type.is_integer:
             bits = INTEGER_BITS[target.name]
-            fits = bits == 64 or (bits >= INTEGER_BITS[low.type.name] and not computed)
-            return Lowered(low.value if fits else f"within_bits({low.value}, {2 ** (bits - 1)}, flags)", low.null, target)
+            if bits == 64 or (bits >= INTEGER_BITS[low.type.name] and not computed):
+                return Lowered(low.value, low.null, target)
+            self.tables.fails = True
+            return Lowered(f"within_bits({low.value}, {2 ** (bits - 1)}, flags)", low.null, target)
         raise CannotLower(f"the cast from {low.type} to {target}")
 
     def as_double(self, value: str, type_: Type) -> str:
@@ -313,8 +322,9 @@ class ScalarLowering:
             shift = type_.scale - low.type.scale
             if shift < 0 and exactly:
                 raise CannotLower(f"the comparison of a {low.type} with a {type_}")
-            moved = f"multiply({low.value}, {_integer(10**shift)}, flags)" if shift >= 0 else f"round_off({low.value}, {10**-shift})"
-            return Lowered(moved, low.null, type_)
+            if shift < 0:
+                return Lowered(f"round_off({low.value}, {_integer(10**-shift)})", low.null, type_)
+            return Lowered(f"multiply({low.value}, {_integer(10**shift)}, flags)", low.null, type_)
         raise CannotLower(f"{low.type} as {type_}")
 
 

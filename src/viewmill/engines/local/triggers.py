@@ -23,7 +23,7 @@ from viewmill.engines.local.paths import Write
 from viewmill.engines.local.placement import doubles
 from viewmill.engines.local.scalars import CannotLower
 from viewmill.engines.local.sources import Atom, Source
-from viewmill.program.nodes import Program, Statement
+from viewmill.program.nodes import Program, Statement, ViewPlan
 from viewmill.program.order import order
 from viewmill.types import BIGINT, Type
 
@@ -69,6 +69,17 @@ def plan_reading(name: str, expr: Expr, columns: tuple[str, ...], placed: Mappin
     """Functions that emit the rows of an expression over stores, as those of a `let` that is called `rows`."""
     plan = TriggerPlan(f"{name}/output", ())
     _Planner(plan, placed, None).emit(columns, expr)
+    return plan
+
+
+def plan_changes(view: ViewPlan, placed: Mapping[str, Source]) -> TriggerPlan:
+    """The same for the restricted output of a view: the keys that changed in a store are a `let` of its name."""
+    plan = TriggerPlan(f"{view.name}/changes", ())
+    for name in sorted(deltas(view.restricted)):
+        store = placed[name]
+        pool = f"{plan.relation}/{name}"
+        plan.lets[name] = Source(name, "let", store.keys, store.types, BIGINT, pool, nullable=store.nullable)
+    _Planner(plan, placed, None).emit(view.columns, view.restricted)
     return plan
 
 

@@ -1,0 +1,102 @@
+"""The change of a view, from the changes of its stores.
+
+What a batch changed is in the journals of the pools: a record, and its weights before. The view's restricted output is
+evaluated for the keys that those changes reach, with the new weights and with the old ones put in their place for a
+moment; the difference is the change of the view. A row is so taken back with exactly the values it was given out with,
+also where they are doubles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from viewmill.engines.local import layout
+from viewmill.engines.local.compiling import kernel
+from viewmill.engines.local.many import run_schedule
+from viewmill.engines.local.pools import Pool
+from viewmill.engines.local.raw import FULL, Int, call, peek, peek_byte, poke, poke_byte
+from viewmill.engines.local.ready import Ready, Surroundings
+from viewmill.engines.local.sources import Source
+from viewmill.engines.local.triggers import plan_changes
+from viewmill.program.nodes import ViewPlan
+
+
+@kernel
+def _emit_changed(block: Int, lane: Int, target: Int) -> Int:
+    """Put the keys that changed in a lane into another pool."""
+    lanes, width = peek(block, layout.LANES), peek(block, layout.WIDTH)
+    journal, weights, keys = peek(block, layout.JOURNAL), peek(block, layout.WEIGHTS), peek(block, layout.KEYS)
+    for entry in range(peek(block, layout.ENTRIES)):
+        at = journal + 8 * entry * (1 + lanes)
+        record = peek(at, 0)
+        if record < 0:
+            record = ~record
+        if peek(at, 1 + lane) == peek(weights, record * lanes + lane):
+            continue
+        row = peek(target, layout.EMITTED)
+        if row == peek(target, layout.OUT_LIMIT):
+            poke(target, layout.NEEDED, 0)
+            if call(peek(target, layout.GROW), peek(target, layout.POOL), layout.GROW_OUT) != 0:
+                return FULL
+        out = peek(target, layout.OUT) + 8 * row * (width + 1)
+        for column in range(width):
+            poke(out, column, peek(keys, record * width + column))
+        poke(out, width, 1)
+        poke(target, layout.EMITTED, row + 1)
+    return call(peek(target, layout.MERGE), target, 0)
+
+
+@kernel
+def _swap(block: Int) -> None:
+    """Exchange the weights of all that the batch touched with those before it."""
+    lanes = peek(block, layout.LANES)
+    journal, weights, live = peek(block, layout.JOURNAL), peek(block, layout.WEIGHTS), peek(block, layout.LIVE)
+    for entry in range(peek(block, layout.ENTRIES)):
+        at = journal + 8 * entry * (1 + lanes)
+        record = peek(at, 0)
+        if record < 0:
+            record = ~record
+        some = 0
+        for lane in range(lanes):
+            old = peek(at, 1 + lane)
+            poke(at, 1 + lane, peek(weights, record * lanes + lane))
+            poke(weights, record * lanes + lane, old)
+            some |= int(old != 0)
+        state = peek_byte(live, record)
+        poke_byte(live, record, (state & ~layout.ALIVE) | (layout.ALIVE if some else 0))
+
+
+class Watch:
+    """One view whose changes are wanted, by compiled code."""
+
+    def __init__(self, view: ViewPlan, placed: Mapping[str, Source], around: Surroundings) -> None:
+        self._ready = Ready(plan_changes(view, placed), around)
+        self.rows = self._ready.plan.lets["rows"]
+        self._stores = [
+            (around.pool(placed[name].pool), placed[name].lane, self._ready.lets[source.pool])
+            for name, source in self._ready.plan.lets.items()
+            if name in placed
+        ]
+        self._pools = tuple({id(pool): pool for pool, _, _ in self._stores}.values())
+        self._out = self._ready.lets[self.rows.pool]
+
+    def run(self, flags: int, *, before: bool) -> int:
+        """Evaluate the restricted output, now or as it was `before` the batch, into the rows' pool. Returns flags."""
+        self._ready.temporary.call(layout.BEGIN)
+        failed = 0
+        for pool, lane, target in self._stores:
+            failed |= _emit_changed(pool.address, lane, target.address)
+        if before:
+            self._swap()
+        failed |= run_schedule(self._ready.without_begin, 0, 0, flags, 0, 0)
+        if before:
+            self._swap()
+        return failed
+
+    def _swap(self) -> None:
+        for pool in self._pools:
+            _swap(pool.address)
+
+    @property
+    def out(self) -> Pool:
+        return self._out
