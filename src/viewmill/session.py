@@ -123,7 +123,7 @@ class Mill:
     def _engine_for(self, definitions: Definitions) -> LocalEngine:
         """An engine that runs these definitions. Ours stays as it is, in case a new view fails on its rows."""
         engine = copy(self._engine)
-        engine.install(definitions.program, definitions.catalog, definitions.rows)
+        engine.install(definitions.program, definitions.kept, definitions.rows)
         for name, view in definitions.views.items():
             if view is not self._definitions.views.get(name):
                 engine.contents(name)
@@ -213,9 +213,7 @@ class Mill:
         end; if that is in error, so is the batch.
         """
         engine = LocalEngine()
-        engine.install(
-            self._definitions.program, self._definitions.catalog, self._definitions.rows_after(changes)
-        )
+        engine.install(self._definitions.program, self._definitions.kept, self._definitions.rows_after(changes))
         changed = {}
         for name in self._definitions.views:
             before, after = self._engine.contents(name), engine.contents(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +14,7 @@ from rich.console import Console
 
 from viewmill.bench.data import default_folder
 from viewmill.bench.queries import chosen_queries
-from viewmill.bench.results import SIZES, STRATEGIES, Run, Size, read
+from viewmill.bench.results import SIZES, STRATEGIES, Run, Size, read, write
 from viewmill.errors import BindError, UnsupportedError, ViewmillError
 from viewmill.options import MAINTAIN
 from viewmill.wording import nearest
@@ -66,7 +66,8 @@ def tpch(
     """The 22 TPC-H queries: throughput, latency, state and growth, against DuckDB and DBToaster.
 
     Everything takes a few hours; with --quick, about five minutes. Results of a whole run are written to
-    benchmarks/results, those of a part only where --output says. Ends with 1 if any answer is wrong.
+    benchmarks/results, those of a part only where --output says; a run that ends early leaves a file .partial.json
+    there, which `draw` reads. Ends with 1 if any answer is wrong.
     """
     with _reported():
         from viewmill.bench.tpch_run import Benchmark, Plan, progress_bar
@@ -86,17 +87,22 @@ def tpch(
             threads=threads,
             folder=data or default_folder(),
         )
+        whole = not queries and strategies is None and sizes == ALL_SIZES and baseline and first_use
+        folder = output or (RESULTS if whole else None)
+        name = preset.name.format(scale=scale)
+        partial = folder / f"{name}.partial.json" if folder else None
         with progress_bar(console, plan.steps) as watch:
-            benchmark = Benchmark(plan, watch)
-            try:
+            benchmark = Benchmark(plan, watch, lambda run: write(run, partial) if partial else None)
+            with suppress(KeyboardInterrupt):
                 benchmark.carry_out()
-            except KeyboardInterrupt:
-                whole, interrupted = False, True
-            else:
-                whole, interrupted = not queries and strategies is None and sizes == ALL_SIZES, False
-        _finish(benchmark.run, output or (RESULTS if whole else None), preset.name.format(scale=scale))
-        if interrupted:
+        if not benchmark.done:
+            errors.print("interrupted; this is what was measured")
+            _present(benchmark.run, None, name)
             raise typer.Exit(130)
+        _present(benchmark.run, folder, name)
+        if partial:
+            partial.unlink(missing_ok=True)
+        _fail_if_wrong(benchmark.run)
 
 
 @app.command()
@@ -116,7 +122,8 @@ def vwap(
         with progress_bar(console, 1 + len(chosen)) as watch:
             run = run_vwap(orders, chosen, _chosen(strategy, MAINTAIN, "way of maintenance")[0], seconds, watch)
         whole = (orders, strategy, sizes) == (BOOK, "auto", BOOK_SIZES)
-        _finish(run, output or (RESULTS if whole else None), "vwap")
+        _present(run, output or (RESULTS if whole else None), "vwap")
+        _fail_if_wrong(run)
 
 
 @app.command()
@@ -150,18 +157,24 @@ def draw(
 ) -> None:
     """Draw tables and pictures again from stored results."""
     with _reported():
-        for file in results:
-            _finish(read(file), output or file.parent, file.stem)
+        runs = {file: read(file) for file in results}
+        for file, run in runs.items():
+            _present(run, output or file.parent, file.stem)
+        for run in runs.values():
+            _fail_if_wrong(run)
 
 
-def _finish(run: Run, folder: Path | None, name: str) -> None:
-    """Show a run, store it, and fail if it is wrong."""
+def _present(run: Run, folder: Path | None, name: str) -> None:
+    """Show a run, and store it where that is wanted."""
     from viewmill.bench.report import save, show
 
     show(run, console)
     if folder is not None:
         files = save(run, folder, name)
         console.print(f"written to {', '.join(file.name for file in files)} in {folder}", highlight=False)
+
+
+def _fail_if_wrong(run: Run) -> None:
     if any(run.wrong()):
         raise typer.Exit(1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,12 +60,14 @@ class Watch(Protocol):
 
 
 class Benchmark:
-    """A plan being carried out. `run` is what was found so far."""
+    """A plan being carried out. `run` is what was found so far; `keep` gets it after every query."""
 
-    def __init__(self, plan: Plan, watch: Watch) -> None:
+    def __init__(self, plan: Plan, watch: Watch, keep: Callable[[Run], None]) -> None:
         self.plan = plan
         self.run = Run(here(), plan.scale, plan.seconds)
+        self.done = False
         self._watch = watch
+        self._keep = keep
 
     def carry_out(self) -> None:
         plan = self.plan
@@ -80,8 +82,10 @@ class Benchmark:
         for query in plan.queries:
             for strategy in plan.strategies:
                 self._measure_cells(self._job(query, strategy, plan.scale, folder, wanted))
+            self._keep(self.run)
         if plan.growth:
             self._measure_growth()
+        self.done = True
 
     def _measure_duckdb(self, folder: Path) -> None:
         self._watch.at("DuckDB: loading tables")

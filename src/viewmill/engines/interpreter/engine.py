@@ -144,10 +144,9 @@ class Interpreter:
                 touched[name] = Table(self._tables[name].fields, rows)
         if not touched:
             return {}
-        state = State(self._tables, touched)
-        after = self._rows(plan.restricted, plan.columns, state)
+        after = self._rows(plan.restricted, plan.columns, State(self._tables, touched))
         swapped = self._swap({name: self._journal[name] for name in touched})
-        before = self._rows(plan.restricted, plan.columns, state)
+        before = self._rows(plan.restricted, plan.columns, State(self._tables, touched))
         self._swap(swapped)
         difference = {row: after.get(row, 0) - before.get(row, 0) for row in {**before, **after}}
         return {row: weight for row, weight in difference.items() if weight}

@@ -26,7 +26,7 @@ from viewmill.algebra.nodes import (
     TopK,
     Value,
 )
-from viewmill.algebra.schema import schema
+from viewmill.algebra.schema import inputs, schema
 from viewmill.engines.interpreter.scalars import Env, compile_scalar
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State
 from viewmill.errors import InternalError
@@ -171,11 +171,21 @@ def _top(top: TopK, bound: frozenset[str]) -> Run:
     known = [(place, name) for place, name in enumerate(names) if name in bound]
     passes = [(names.index(key.var), key) for key in reversed(top.order)]
 
-    def run(state: State, env: Env) -> Iterator[tuple[Env, Number]]:
+    def pick(state: State, env: Env) -> list[tuple[Row, Number]]:
         found = [pair for pair in rows(state, env).items() if pair[1] > 0]
         for place, key in passes:  # sorting is stable: the last pass, by the first key, decides
             found.sort(key=lambda pair: _rank(pair[0][place], key), reverse=key.descending)
-        for row, weight in _cut_off(found, top.limit, top.offset):
+        return list(_cut_off(found, top.limit, top.offset))
+
+    def pick_once(state: State, env: Env) -> list[tuple[Row, Number]]:
+        if top not in state.picked:
+            state.picked[top] = pick(state, env)
+        return state.picked[top]
+
+    picked = pick if inputs(top) else pick_once  # without inputs it is the same for every row outside
+
+    def run(state: State, env: Env) -> Iterator[tuple[Env, Number]]:
+        for row, weight in picked(state, env):
             if all(_same(env[name], row[place]) for place, name in known):
                 yield {**env, **dict(zip(names, row, strict=True))}, weight
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from viewmill.algebra.nodes import TopK
+
 Row: TypeAlias = tuple[object, ...]
 Number: TypeAlias = Any  # int, Decimal or float; translation has seen to it that no weight mixes the last two
 Rows: TypeAlias = dict[Row, Number]
@@ -42,8 +44,12 @@ class Table:
 
 
 class State:
-    """What expressions read: tables by name, and pending changes by name."""
+    """What expressions read: tables by name, and pending changes by name.
+
+    A state is for one evaluation, during which no table changes; `picked` are the first rows found so far.
+    """
 
     def __init__(self, tables: Mapping[str, Table], changes: Mapping[str, Table]) -> None:
         self.tables = tables
         self.changes = changes
+        self.picked: dict[TopK, list[tuple[Row, Number]]] = {}

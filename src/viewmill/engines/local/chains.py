@@ -6,8 +6,7 @@ linking and unlinking a record moves no memory. `index` is the address of the sl
 
 from __future__ import annotations
 
-from viewmill.engines.local.wordcode import inlined_words, words
-from viewmill.engines.local.hashing import UPPER, home, tag_of_columns, tag_of_words
+from viewmill.engines.local.hashing import home, tag_of_columns, tag_of_words
 from viewmill.engines.local.layout import (
     ALIVE,
     CHAIN_LIMIT,
@@ -21,7 +20,6 @@ from viewmill.engines.local.layout import (
     HEADS,
     HIGH,
     JOURNAL,
-    KEYS,
     LANES,
     LINKED,
     LIVE,
@@ -29,11 +27,24 @@ from viewmill.engines.local.layout import (
     PREVS,
     SLICE_WORDS,
     SLICES,
-    WIDTH,
 )
-from viewmill.engines.local.raw import Int, peek, peek_byte, poke
-from viewmill.engines.local.records import grow, journalled
-from viewmill.engines.local.tables import erase_at, fill_with_zeros, limit_of, mask_for, place_of, record_in
+from viewmill.engines.local.raw import CHUNK, Int, peek, peek_byte, poke, prefetch
+from viewmill.engines.local.records import grow, journalled, key_at
+from viewmill.engines.local.tables import (
+    BUCKET,
+    erase_at,
+    fill_with_zeros,
+    first_bit,
+    limit_of,
+    mask_for,
+    place_for,
+    place_of,
+    record_in,
+    seek_tag,
+    tagged,
+    vacant,
+)
+from viewmill.engines.local.wordcode import inlined_words, words
 
 
 @inlined_words
@@ -43,13 +54,12 @@ def slice_at(block: Int, number: Int) -> Int:
 
 @inlined_words
 def tag_in(block: Int, index: Int, record: Int) -> Int:
-    return tag_of_columns(peek(block, KEYS) + 8 * record * peek(block, WIDTH), peek(index, COLUMNS))
+    return tag_of_columns(key_at(block, record), peek(index, COLUMNS))
 
 
 @inlined_words
 def same_chain(block: Int, index: Int, one: Int, other: Int) -> Int:
-    columns, width = peek(index, COLUMNS), peek(block, WIDTH)
-    left, right = peek(block, KEYS) + 8 * one * width, peek(block, KEYS) + 8 * other * width
+    columns, left, right = peek(index, COLUMNS), key_at(block, one), key_at(block, other)
     for number in range(peek(columns, 0)):
         column = peek(columns, number + 1)
         if peek(left, column) != peek(right, column):
@@ -57,25 +67,37 @@ def same_chain(block: Int, index: Int, one: Int, other: Int) -> Int:
     return True
 
 
-@words
-def link(block: Int, index: Int, record: Int) -> None:
-    """Put a record at the start of its chain. There must be room for one more chain."""
-    tag = tag_in(block, index, record)
+@inlined_words
+def seek_chain(block: Int, index: Int, record: Int, tag: Int) -> Int:
+    """The place of the chain this record belongs to, or the empty one where it starts."""
     heads, mask = peek(index, HEADS), peek(index, CHAIN_MASK)
     at = home(tag, mask)
     while True:
-        slot = peek(heads, at)
-        following = record_in(slot)
-        if slot == 0 or (slot & UPPER == tag and same_chain(block, index, following, record)):
-            break
-        at = (at + 1) & mask
+        found = tagged(heads, at, tag)
+        while found:
+            place = at + first_bit(found)
+            if same_chain(block, index, record_in(peek(heads, place)), record):
+                return place
+            found &= found - 1
+        free = vacant(heads, at)
+        if free:
+            return at + first_bit(free)
+        at = (at + BUCKET) & mask
+
+
+@words
+def link(block: Int, index: Int, record: Int, tag: Int) -> None:
+    """Put a record at the start of its chain. There must be room for one more chain."""
+    heads = peek(index, HEADS)
+    place = seek_chain(block, index, record, tag)
+    following = record_in(peek(heads, place))
     if following >= 0:
         poke(peek(index, PREVS), following, record)
     else:
         poke(index, CHAINS, peek(index, CHAINS) + 1)
     poke(peek(index, NEXTS), record, following)
     poke(peek(index, PREVS), record, -1)
-    poke(heads, at, tag | (record + 1))
+    poke(heads, place, tag | (record + 1))
 
 
 @words
@@ -100,10 +122,7 @@ def widen_heads(block: Int, index: Int, wanted: Int) -> None:
     for record in range(peek(index, LINKED)):
         if peek(peek(index, PREVS), record) < 0:
             tag = tag_in(block, index, record)
-            at = home(tag, mask)
-            while peek(heads, at) != 0:
-                at = (at + 1) & mask
-            poke(heads, at, tag | (record + 1))
+            poke(heads, place_for(heads, mask, tag), tag | (record + 1))
     set_chain_mask(index, mask)
 
 
@@ -114,35 +133,71 @@ def set_chain_mask(index: Int, mask: Int) -> None:
 
 
 @words
-def link_new(block: Int) -> Int:
+def link_new(block: Int, tags: Int, records: Int) -> Int:
     """Bring every slice up to date with the records that came since the last call. Returns flags."""
     end = peek(block, ENTRIES) if journalled(block) else peek(block, HIGH)
-    stride = 8 * (1 + peek(block, LANES))
     for number in range(peek(block, SLICES)):
         index = slice_at(block, number)
         while peek(index, LINKED) < end:
-            at = peek(index, LINKED)
-            record = ~peek(peek(block, JOURNAL) + stride * at, 0) if journalled(block) else at
-            if record >= 0:
-                flags = room_for_chain(block, number)
-                if flags != 0:
-                    return flags
-                link(block, index, record)
-            poke(index, LINKED, at + 1)
+            start = peek(index, LINKED)
+            count = min(CHUNK, end - start)
+            for at in range(count):
+                poke(records, at, new_record(block, start + at))
+            full = link_chunk(block, number, count, tags, records)
+            if full:
+                return full
+    return 0
+
+
+@inlined_words
+def new_record(block: Int, number: Int) -> Int:
+    """The record that an entry of the journal says is new, or a negative number if it says no such thing."""
+    if journalled(block):
+        return ~peek(peek(block, JOURNAL), number * (1 + peek(block, LANES)))
+    return number
+
+
+@words
+def link_chunk(block: Int, number: Int, count: Int, tags: Int, records: Int) -> Int:
+    """Link the records of a chunk that are not negative, counting all of them as seen. Returns flags.
+
+    As when rows are merged, short loops ask for the memory that the next one reads.
+    """
+    index = slice_at(block, number)
+    heads, mask = peek(index, HEADS), peek(index, CHAIN_MASK)
+    for at in range(count):
+        if peek(records, at) >= 0:
+            tag = tag_in(block, index, peek(records, at))
+            poke(tags, at, tag)
+            prefetch(heads, home(tag, mask))
+    for at in range(count):
+        if peek(records, at) >= 0:
+            head = record_in(seek_tag(heads, mask, peek(tags, at)))
+            prefetch(key_at(block, head), 0)
+            prefetch(peek(index, PREVS), head)
+    for at in range(count):
+        if peek(records, at) >= 0:
+            full = room_for_chain(block, number)
+            if full:
+                return full
+            link(block, index, peek(records, at), peek(tags, at))
+        poke(index, LINKED, peek(index, LINKED) + 1)
     return 0
 
 
 @words
-def link_everything(block: Int, number: Int) -> Int:
+def link_everything(block: Int, number: Int, tags: Int, records: Int) -> Int:
     """Fill a new slice with everything that is in the unique index. Returns flags."""
-    index = slice_at(block, number)
-    for record in range(peek(block, HIGH)):
-        if peek_byte(peek(block, LIVE), record) != 0 or not journalled(block):
-            flags = room_for_chain(block, number)
-            if flags != 0:
-                return flags
-            link(block, index, record)
-    poke(index, LINKED, peek(block, ENTRIES) if journalled(block) else peek(block, HIGH))
+    index, high = slice_at(block, number), peek(block, HIGH)
+    for start in range(0, high, CHUNK):
+        count = min(CHUNK, high - start)
+        for at in range(count):
+            indexed = peek_byte(peek(block, LIVE), start + at) != 0 or not journalled(block)
+            poke(records, at, start + at if indexed else -1)
+        full = link_chunk(block, number, count, tags, records)
+        if full:
+            return full
+    poke(index, LINKED, peek(block, ENTRIES) if journalled(block) else high)
     return 0
 
 
@@ -150,19 +205,21 @@ def link_everything(block: Int, number: Int) -> Int:
 def first_of_chain(block: Int, number: Int, key: Int) -> Int:
     """The first living record with the sub-key at an address, or -1."""
     index = slice_at(block, number)
-    heads, mask, columns, width = peek(index, HEADS), peek(index, CHAIN_MASK), peek(index, COLUMNS), peek(block, WIDTH)
+    heads, mask, columns = peek(index, HEADS), peek(index, CHAIN_MASK), peek(index, COLUMNS)
     tag = tag_of_words(key, peek(columns, 0))
     at = home(tag, mask)
     while True:
-        slot = peek(heads, at)
-        record = record_in(slot)
-        if slot == 0:
+        found = tagged(heads, at, tag)
+        while found:
+            record = record_in(peek(heads, at + first_bit(found)))
+            if has_sub_key(key_at(block, record), columns, key):
+                if peek_byte(peek(block, LIVE), record) & ALIVE:
+                    return record
+                return next_of_chain(block, number, record)
+            found &= found - 1
+        if vacant(heads, at):
             return -1
-        if slot & UPPER == tag and has_sub_key(peek(block, KEYS) + 8 * record * width, columns, key):
-            if peek_byte(peek(block, LIVE), record) & ALIVE:
-                return record
-            return next_of_chain(block, number, record)
-        at = (at + 1) & mask
+        at = (at + BUCKET) & mask
 
 
 @inlined_words

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from viewmill.engines.local.interning import is_valid
+from viewmill.engines.local.interning import instruction, is_valid
 from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.raw import Int, peek, peek_half, poke
-from viewmill.engines.local.wordcode import Instruction, words
+from viewmill.engines.local.wordcode import words
 
 COLUMNS = Library("columns")
 
@@ -23,12 +23,12 @@ _INFINITY = 0x7FF0000000000000
 _MAGNITUDE = 0x7FFFFFFFFFFFFFFF
 
 
-@Instruction
+@instruction
 def _quotient(builder: Any, word: Any, per: Any) -> Any:
     return builder.sdiv(word, per)
 
 
-@Instruction
+@instruction
 def _remainder(builder: Any, word: Any, per: Any) -> Any:
     return builder.srem(word, per)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.extending
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +36,11 @@ _SOURCES = (
 
 # Parts are not called from Python, and take half as long to compile without what that needs.
 _PART: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
+
+
+def intrinsic(generate: Callable[..., Any]) -> Any:
+    """Numba's, but typed as what it makes: something to call with words, not with what generates them."""
+    return numba.extending.intrinsic(generate)
 
 
 def kernel(function: F) -> F:

@@ -47,7 +47,7 @@ class _Strings(NamedTuple):
 
 
 def _strings(heap: NDArray[np.uint8], starts: Ints, marks: NDArray[np.uint8]) -> _Strings:
-    return _Strings(heap, starts, marks, memoryview(heap), memoryview(starts), memoryview(marks))
+    return _Strings(heap, starts, marks, heap.data, starts.data, marks.data)
 
 
 class Dictionary:
@@ -55,6 +55,7 @@ class Dictionary:
 
     def __init__(self) -> None:
         self._block = np.zeros(interning.BLOCK, np.int64)
+        self._words = self._block.data
         self._address = address(self._block)
         self._stage = bytearray(_STAGE)
         self._staged = memoryview(self._stage)
@@ -66,7 +67,8 @@ class Dictionary:
         self._make_room(_FIRST_STRINGS, _FIRST_BYTES)
 
     def __len__(self) -> int:
-        return int(self._block[interning.COUNT])
+        count: int = self._words[interning.COUNT]
+        return count
 
     @property
     def nbytes(self) -> int:

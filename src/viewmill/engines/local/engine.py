@@ -68,8 +68,9 @@ class LocalEngine:
             return self._interpreted(batch, watched)
         from viewmill.engines.local.pending import PendingRows
 
-        relations = self._catalog.relations
-        return self._compiled([PendingRows(relations[name], rows) for name, rows in batch.items()], watched)
+        read = {name: rows for name, rows in batch.items() if name in self.program.triggers}
+        infos = self._catalog.relations
+        return self._compiled([PendingRows(infos[name], rows) for name, rows in read.items()], watched)
 
     def apply_pending(self, batch: Sequence[Pending], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
         """The same for a sequence of batches, each of one relation."""

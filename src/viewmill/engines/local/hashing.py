@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from viewmill.engines.local.raw import Int, peek
-from viewmill.engines.local.wordcode import WORD, Instruction, inlined_words, shift_right
+from viewmill.engines.local.wordcode import WORD, inlined_words, instruction, shift_right
 
 UPPER = -(2**32)
 LOWER = 2**32 - 1
+NOT_EMPTY = 2**32  # set in every tag
 
 SEED = 0x2545F4914F6CDD1D
 FACTOR = 0x9E3779B97F4A7C15
@@ -28,7 +29,7 @@ def mix(state: Int, code: Int) -> Int:
 
 @inlined_words
 def tag_of_state(state: Int) -> Int:
-    return state * LAST & UPPER
+    return state * LAST & UPPER | NOT_EMPTY
 
 
 @inlined_words
@@ -49,17 +50,18 @@ def tag_of_columns(base: Int, columns: Int) -> Int:
     return tag_of_state(state)
 
 
-@Instruction
+@instruction
 def tag_of_key(builder: Any, *key: Any) -> Any:
     """The tag of a key given word by word."""
     state = WORD(SEED)
     for word in key:
         state = builder.mul(builder.xor(state, word), WORD(FACTOR))
         state = builder.xor(state, builder.lshr(state, WORD(32)))
-    return builder.and_(builder.mul(state, WORD(LAST)), WORD(UPPER))
+    tag = builder.and_(builder.mul(state, WORD(LAST)), WORD(UPPER))
+    return builder.or_(tag, WORD(NOT_EMPTY))
 
 
 @inlined_words
 def home(tag: Int, mask: Int) -> Int:
-    """Where the slot of a tag would like to be: the tag as a fraction of the table."""
-    return shift_right(shift_right(tag, 32) * (mask + 1), 32)
+    """The first slot of the bucket where a tag would like to be: the tag as a fraction of the table."""
+    return shift_right(shift_right(tag, 32) * (mask + 1), 32) & -8

@@ -20,8 +20,8 @@ from viewmill.algebra.nodes import AggSum, DeltaRelation, Exists, Expr, Lift, Pr
 from viewmill.algebra.schema import bottom_up, children, inputs, relations, schema, with_children
 from viewmill.engines.local.sources import Source, Sources
 
-NewSet = Callable[[tuple[str, ...], Expr], str]
-"""Give a set with these keys a name, and compute it first. The same set has one name."""
+NewSet = Callable[[tuple[str, ...], Expr], tuple[str, tuple[str, ...]]]
+"""Compute a set with these keys first. Returns its name and its own names for the keys: the same set is one."""
 
 
 def hoist(expr: Expr, sources: Sources, new_set: NewSet, *, anew: bool) -> Expr:
@@ -32,7 +32,7 @@ def hoist(expr: Expr, sources: Sources, new_set: NewSet, *, anew: bool) -> Expr:
             if relations(body) and not anew:
                 return expr
             keys = schema(body)
-            return Exists(DeltaRelation(new_set(keys, agg_sum(keys, body)), keys, keys))
+            return Exists(DeltaRelation(*new_set(keys, agg_sum(keys, body)), keys))
         case _:
             return expr
 
@@ -44,8 +44,8 @@ def hoist_batches(expr: Expr, sources: Sources, new_set: NewSet) -> Expr:
         def step(node: Expr) -> Expr:
             if isinstance(node, DeltaRelation) and sources(node).kind == "batch":
                 fields = tuple(dict.fromkeys(node.fields))
-                name = new_set(fields, agg_sum(fields, DeltaRelation(node.name, fields, fields)))
-                return DeltaRelation(name, node.fields, node.vars)
+                name, own = new_set(fields, DeltaRelation(node.name, fields, fields))
+                return DeltaRelation(name, tuple(own[fields.index(field)] for field in node.fields), node.vars)
             return node
 
         return bottom_up(step, part)

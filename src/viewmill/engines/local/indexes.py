@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewmill.engines.local import layout
-from viewmill.engines.local.memory import Memory
 from viewmill.engines.local.kernels import copy_slots
+from viewmill.engines.local.memory import Memory
 from viewmill.engines.local.tables import SMALLEST_TABLE, load_limit, table_size
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -44,8 +44,8 @@ class SliceIndex:
 
     def grow_records(self, capacity: int) -> None:
         """Follow the pool to a new capacity."""
-        self.nexts = longer(self._memory, self.nexts, capacity)
-        self.prevs = longer(self._memory, self.prevs, capacity)
+        self.nexts = self._memory.longer(self.nexts, capacity)
+        self.prevs = self._memory.longer(self.prevs, capacity)
         self._publish()
 
     def reserve(self, chains: int) -> None:
@@ -65,14 +65,6 @@ class SliceIndex:
             words[layout.HEAD_ROOM] = len(self.heads)
             words[layout.CHAIN_MASK] = len(self.heads) - 1
             words[layout.CHAIN_LIMIT] = load_limit(len(self.heads))
-
-
-def longer(memory: Memory, old: NDArray[Any], length: int) -> NDArray[Any]:
-    """A copy in a longer array, for which the old one is given up."""
-    new = memory.array((length, *old.shape[1:]), old.dtype)
-    new[: len(old)] = old
-    memory.release(old)
-    return new
 
 
 def wider(memory: Memory, old: Ints, used: int, entries: int) -> Ints:

@@ -10,6 +10,7 @@ Nothing here allocates. What finds no room stops, and says where; who called mak
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -54,27 +55,32 @@ _K1 = 0x1BB67AE8584CAA73
 _K2 = 0x4B33A62ED433D4A3
 
 
+def instruction(generate: Callable[..., Any]) -> Any:
+    """LLVM code that functions of words call like one of them."""
+    return Instruction(generate)
+
+
 # --- memory that is not aligned
 
 
-@Instruction
+@instruction
 def _load_word(builder: Any, address: Any) -> Any:
     return builder.load(builder.inttoptr(address, WORD.as_pointer()), align=1)
 
 
-@Instruction
+@instruction
 def _load_half(builder: Any, address: Any) -> Any:
     """32 bits, without sign."""
     return builder.zext(builder.load(builder.inttoptr(address, ir.IntType(32).as_pointer()), align=1), WORD)
 
 
-@Instruction
+@instruction
 def _store_word(builder: Any, address: Any, value: Any) -> Any:
     builder.store(value, builder.inttoptr(address, WORD.as_pointer()), align=1)
     return WORD(0)
 
 
-@Instruction
+@instruction
 def _fold(builder: Any, a: Any, b: Any) -> Any:
     """The upper half of the product of two words, xor the lower half: every bit depends on all bits of both."""
     wide = ir.IntType(128)

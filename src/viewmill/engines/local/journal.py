@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from viewmill.engines.local.chains import clear_chains, unlink_dead
-from viewmill.engines.local.wordcode import inlined_words, words
-from viewmill.engines.local.hashing import tag_of_words
 from viewmill.engines.local.layout import (
     ALIVE,
     EMITTED,
     ENTRIES,
     ENTRY_LIMIT,
-    FIRST_FREE,
-    FREE,
     HIGH,
     INDEXED,
     JOURNAL,
-    KEYS,
     LANES,
     LIVE,
     LIVING,
@@ -26,27 +21,14 @@ from viewmill.engines.local.layout import (
     SHRINK_OUT,
     SLOT_ROOM,
     SLOTS,
-    WEIGHTS,
-    WIDTH,
 )
 from viewmill.engines.local.raw import Int, peek, peek_byte, poke, poke_byte
-from viewmill.engines.local.records import grow, set_mask
-from viewmill.engines.local.tables import erase_at, fill_with_zeros, mask_for, place_of
+from viewmill.engines.local.records import free_record, grow, set_mask, tag_of_record, weights_at
+from viewmill.engines.local.tables import fill_with_zeros, mask_for, place_of
+from viewmill.engines.local.wordcode import inlined_words, words
 
 LONG = 2**16
 """Rows in OUT or the journal from which on memory that few rows use is given back."""
-
-
-@inlined_words
-def free_record(block: Int, record: Int) -> None:
-    keys, width = peek(block, KEYS), peek(block, WIDTH)
-    slots, mask = peek(block, SLOTS), peek(block, MASK)
-    tag = tag_of_words(keys + 8 * record * width, width)
-    erase_at(slots, mask, place_of(slots, mask, tag | (record + 1)))
-    poke_byte(peek(block, LIVE), record, 0)
-    poke(peek(block, FREE), record, peek(block, FIRST_FREE))
-    poke(block, FIRST_FREE, record)
-    poke(block, INDEXED, peek(block, INDEXED) - 1)
 
 
 @words
@@ -81,18 +63,16 @@ def give_back(block: Int) -> Int:
 @words
 def restore(block: Int) -> None:
     """Put the old weights back. What the batch inserted is dead after this."""
-    lanes = peek(block, LANES)
-    live, weights = peek(block, LIVE), peek(block, WEIGHTS)
-    living = peek(block, LIVING)
-    for entry in range(peek(block, ENTRIES)):
-        base = peek(block, JOURNAL) + 8 * entry * (1 + lanes)
-        record = peek(base, 0)
+    lanes, live, living = peek(block, LANES), peek(block, LIVE), peek(block, LIVING)
+    for number in range(peek(block, ENTRIES)):
+        entry = peek(block, JOURNAL) + 8 * number * (1 + lanes)
+        record = peek(entry, 0)
         if record < 0:
             record = ~record
-        some = 0
+        weights, some = weights_at(block, record), 0
         for lane in range(lanes):
-            some |= peek(base, 1 + lane)
-            poke(weights, record * lanes + lane, peek(base, 1 + lane))
+            some |= peek(entry, 1 + lane)
+            poke(weights, lane, peek(entry, 1 + lane))
         alive = ALIVE if some != 0 else 0
         living += alive - (peek_byte(live, record) & ALIVE)
         poke_byte(live, record, alive)
@@ -109,17 +89,15 @@ def empty(block: Int) -> None:
     if high == 0:
         return
     clear_chains(block)
-    slots, mask, keys, width = peek(block, SLOTS), peek(block, MASK), peek(block, KEYS), peek(block, WIDTH)
+    slots, mask, live = peek(block, SLOTS), peek(block, MASK), peek(block, LIVE)
     if mask < 8 * high:
         fill_with_zeros(slots, mask + 1)
     else:
         for record in range(high):
-            tag = tag_of_words(keys + 8 * record * width, width)
-            poke(slots, place_of(slots, mask, tag | (record + 1)), 0)
-    fill_with_zeros(peek(block, WEIGHTS), high * peek(block, LANES))
-    live = peek(block, LIVE)
+            poke(slots, place_of(slots, mask, tag_of_record(block, record) | (record + 1)), 0)
     for record in range(high):
         poke_byte(live, record, 0)
+        fill_with_zeros(weights_at(block, record), peek(block, LANES))
     poke(block, HIGH, 0)
     poke(block, INDEXED, 0)
     poke(block, LIVING, 0)

@@ -1,20 +1,20 @@
 """The C functions of a pool: `flags = function(block, 0)`, called by address.
 
 They are compiled once and kept on disk, so generated code that calls them is not made longer by them. The control block
-holds the addresses of the first five (`layout.MERGE` and so on): `call(peek(block, MERGE), block, 0)`. The flags are
+holds the addresses of what it calls (`layout.MERGE` and so on): `call(peek(block, MERGE), block, 0)`. The flags are
 raw.OVERFLOW and raw.FULL; after either, the pool must be rolled back.
 """
 
 from __future__ import annotations
 
 from viewmill.engines.local.chains import first_of_chain, link_everything, link_new, next_of_chain
-from viewmill.engines.local.journal import empty, end, restore, sweep
-from viewmill.engines.local.layout import ALIVE, EMITTED, KEYS, LANES, LIVE, LIVING, MASK, SLOTS, WEIGHTS, WIDTH
 from viewmill.engines.local.hashing import tag_of_words
+from viewmill.engines.local.journal import empty, end, restore, sweep
+from viewmill.engines.local.layout import ALIVE, EMITTED, LANES, LIVE, LIVING, SLOTS, WIDTH
 from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.merging import change_rows, drop_unkept, find_chunk, seek
 from viewmill.engines.local.raw import CHUNK, Int, peek, peek_byte, poke, room_for_chunk
-from viewmill.engines.local.records import journalled
+from viewmill.engines.local.records import journalled, weights_at
 from viewmill.engines.local.tables import copy_slots as copy_slots_words
 from viewmill.engines.local.tables import record_in
 
@@ -28,8 +28,9 @@ def merge(block: Int, _: Int) -> Int:
     """Add the EMITTED rows of OUT to the pool, and there are none left. New records are in every slice."""
     if peek(block, EMITTED) == 0:
         return 0
-    flags = change_rows(block, 0, room_for_chunk(), room_for_chunk())
-    return flags | link_new(block)
+    tags, records = room_for_chunk(), room_for_chunk()
+    flags = change_rows(block, 0, tags, records)
+    return flags | link_new(block, tags, records)
 
 
 @POOLS.export
@@ -39,9 +40,10 @@ def put(block: Int, _: Int) -> Int:
         empty(block)
     if peek(block, EMITTED) == 0 and peek(block, LIVING) == 0:
         return 0
-    flags = change_rows(block, 1, room_for_chunk(), room_for_chunk())
+    tags, records = room_for_chunk(), room_for_chunk()
+    flags = change_rows(block, 1, tags, records)
     flags |= drop_unkept(block)
-    return flags | link_new(block)
+    return flags | link_new(block, tags, records)
 
 
 @POOLS.export
@@ -78,31 +80,50 @@ def clear(block: Int, _: Int) -> Int:
 @POOLS.export
 def link_all(block: Int, number: Int) -> Int:
     """Fill the new slice `number`."""
-    return link_everything(block, number)
+    return link_everything(block, number, room_for_chunk(), room_for_chunk())
 
 
 @POOLS.export
 def look_up(block: Int, keys: Int, total: Int, out: Int) -> Int:
     """The weights of many keys, 0 where there are none."""
     tags, records = room_for_chunk(), room_for_chunk()
-    width, lanes, weights = peek(block, WIDTH), peek(block, LANES), peek(block, WEIGHTS)
+    width, lanes = peek(block, WIDTH), peek(block, LANES)
     for start in range(0, total, CHUNK):
         count = min(CHUNK, total - start)
         find_chunk(block, keys + 8 * start * width, width, count, tags, records)
         for number in range(count):
             record = peek(records, number)
+            weights = weights_at(block, record)
             for lane in range(lanes):
-                found = peek(weights, record * lanes + lane) if record >= 0 else 0
-                poke(out, (start + number) * lanes + lane, found)
+                poke(out, (start + number) * lanes + lane, peek(weights, lane) if record >= 0 else 0)
+    return 0
+
+
+@POOLS.export
+def find_all(block: Int, request: Int) -> Int:
+    """The living records of many keys, or -1. Found one by one, each of them waits for memory; together, they do not.
+
+    A request is four words: where the keys are, how many words from one to the next, how many there are, and where to
+    write the records.
+    """
+    tags, records = room_for_chunk(), room_for_chunk()
+    rows, stride, total, out = peek(request, 0), peek(request, 1), peek(request, 2), peek(request, 3)
+    live = peek(block, LIVE)
+    for start in range(0, total, CHUNK):
+        count = min(CHUNK, total - start)
+        find_chunk(block, rows + 8 * start * stride, stride, count, tags, records)
+        for number in range(count):
+            record = peek(records, number)
+            living = record >= 0 and peek_byte(live, record) & ALIVE
+            poke(out, start + number, record if living else -1)
     return 0
 
 
 @POOLS.export
 def find(block: Int, key: Int) -> Int:
     """The living record of the key at an address, or -1."""
-    width, slots = peek(block, WIDTH), peek(block, SLOTS)
-    at = seek(slots, peek(block, MASK), peek(block, KEYS), key, width, tag_of_words(key, width))
-    record = record_in(peek(slots, at))
+    width = peek(block, WIDTH)
+    record = record_in(peek(peek(block, SLOTS), seek(block, key, width, tag_of_words(key, width))))
     if record < 0 or peek_byte(peek(block, LIVE), record) & ALIVE == 0:
         return -1
     return record

@@ -6,15 +6,16 @@ Compiled code knows a pool by the address of its block, which never moves; what 
 from __future__ import annotations
 
 # Where the arrays are
-KEYS = 0  # int64 [capacity, width]
-WEIGHTS = 1  # int64 [capacity, lanes]; doubles by their bits; all 0 where the record is dead or free
+KEYS = 0  # int64 [capacity, width], or a part of something wider: see KEY_STRIDE
+WEIGHTS = 1  # int64 [capacity, lanes], as well; doubles by their bits; all 0 where the record is dead or free
 LIVE = 2  # uint8 [capacity], the bits below
-FREE = 3  # int64 [capacity], the next free record, -1 at the end of the list
 SLOTS = 4  # int64 [slots], the unique index
 JOURNAL = 5  # int64 [journal, 1 + lanes]: a touched record (~record if the batch inserted it), its weights before
 OUT = 6  # int64 [room, width + lanes]: rows that a statement emits, to be merged
 
 # Numbers
+KEY_STRIDE = 3  # words from one key to the next
+WEIGHT_STRIDE = 7  # words from the weights of one record to those of the next
 WIDTH = 8  # key columns
 LANES = 9  # weights of a record
 DOUBLES = 10  # bit i is set if lane i holds doubles
@@ -22,7 +23,7 @@ LIVING = 11  # records with a weight in some lane
 INDEXED = 12  # records in the unique index: the living, and those that died in this batch
 LIMIT = 13  # how many the arrays have room for
 HIGH = 14  # records from here on were never used
-FIRST_FREE = 15  # first record of the free list, or -1
+FIRST_FREE = 15  # first free record, or -1; the first word of its key is the next one
 ENTRIES = 16  # entries in the journal
 ENTRY_LIMIT = 17  # how many it has room for; -1: nothing is journalled
 MASK = 18  # number of slots, less one
@@ -31,7 +32,7 @@ OUT_LIMIT = 20  # how many it has room for
 GROW = 21  # address of grow(pool, what): what is one of the words below; returns flags
 POOL = 22  # the pool's number, for `grow`
 SLICES = 23  # how many slice indexes there are
-CAPACITY = 24  # records that KEYS, WEIGHTS, LIVE, FREE, NEXTS and PREVS have room for
+CAPACITY = 24  # records that KEYS, WEIGHTS, LIVE, NEXTS and PREVS have room for
 SLOT_ROOM = 25  # words of memory at SLOTS; the table in use may be smaller
 OUT_PEAK = 26  # the most rows merged at once in this batch
 NEEDED = 27  # set before calling `grow`: for how many more rows there must be room. For OUT, 0 means twice as many
@@ -42,6 +43,7 @@ PUT = 29
 BEGIN = 30
 ROLLBACK = 31
 CLEAR = 32
+FIND_ALL = 33  # f(block, request), see there
 
 # Slice index i is at FIRST_SLICE + i * SLICE_WORDS
 FIRST_SLICE = 40

@@ -1,32 +1,53 @@
 """Where the arrays of a pool live: anonymous memory, or files mapped into memory.
 
-Arrays start as zeros. Growing is asking for a larger array, copying, and releasing the old one, so a pool is the same
-code over both kinds.
+Arrays start as zeros. An array that grows is asked for again, longer; it may or may not be in the same place, so a pool
+is the same code over both kinds.
 """
 
 from __future__ import annotations
 
 import math
+import mmap
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+LARGE = 2**21
+"""Bytes from which on an array has address space to grow into."""
+_SPARE = 8
+_FLAGS = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0) | getattr(mmap, "MAP_NORESERVE", 0)
+
 
 class Memory(Protocol):
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Zeros, row by row."""
+
+    def longer(self, array: NDArray[Any], length: int) -> NDArray[Any]:
+        """An array that starts with this one, of this memory, which is not needed any more, and goes on with zeros."""
 
     def release(self, array: NDArray[Any]) -> None:
         """An array of this memory is not needed any more. Views that readers still hold stay readable."""
 
 
 class Anonymous:
-    """Memory of this process. The system hands out pages when they are first written."""
+    """Memory of this process. The system hands out pages when they are first written.
+
+    A large array is the start of a region several times as long, most of which is only addresses. It grows where it
+    is: nothing is copied, and no page is handed out twice.
+    """
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        return np.zeros(shape, dtype)
+        size = _bytes(shape, dtype)
+        region = _region(_SPARE * size) if size >= LARGE else None
+        return np.zeros(shape, dtype) if region is None else _start_of(region, shape, dtype)
+
+    def longer(self, array: NDArray[Any], length: int) -> NDArray[Any]:
+        shape, region = (length, *array.shape[1:]), _region_of(array)
+        if region is not None and _bytes(shape, array.dtype) <= len(region):
+            return _start_of(region, shape, array.dtype)
+        return _copied(self, array, shape)
 
     def release(self, array: NDArray[Any]) -> None:
         pass
@@ -49,12 +70,56 @@ class Mapped:
             return np.zeros(shape, dtype)
         file = self.directory / f"{self._made:06d}.array"
         self._made += 1
-        # A plain view: compiled code knows arrays, not their subclasses.
-        array = np.memmap(file, dtype, "w+", shape=shape).view(np.ndarray)
-        self._files[id(array)] = file
-        return array
+        return self._mapped(file, "w+", shape, dtype)
+
+    def longer(self, array: NDArray[Any], length: int) -> NDArray[Any]:
+        shape, file = (length, *array.shape[1:]), self._files.pop(id(array), None)
+        return _copied(self, array, shape) if file is None else self._mapped(file, "r+", shape, array.dtype)
 
     def release(self, array: NDArray[Any]) -> None:
         file = self._files.pop(id(array), None)
         if file is not None:
             file.unlink()
+
+    def _mapped(self, file: Path, mode: Any, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        # A plain view: compiled code knows arrays, not their subclasses.
+        array = np.memmap(file, dtype, mode, shape=shape).view(np.ndarray)
+        self._files[id(array)] = file
+        return array
+
+
+def _bytes(shape: tuple[int, ...], dtype: DTypeLike) -> int:
+    return math.prod(shape) * np.dtype(dtype).itemsize
+
+
+def _region(size: int) -> mmap.mmap | None:
+    """Zeros as they come from the system, or nothing if it has no such thing, or not so much."""
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return None
+    try:
+        region = mmap.mmap(-1, size, flags=_FLAGS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            region.madvise(mmap.MADV_HUGEPAGE)  # random reads of many pages spend most of their time finding the page
+    except OSError:
+        return None
+    return region
+
+
+def _region_of(array: NDArray[Any]) -> mmap.mmap | None:
+    """The region that an array is the start of, if any."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    owner = owner.obj if isinstance(owner, memoryview) else owner
+    return owner if isinstance(owner, mmap.mmap) else None
+
+
+def _start_of(region: mmap.mmap, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    return np.frombuffer(region, dtype, math.prod(shape)).reshape(shape)
+
+
+def _copied(memory: Memory, array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    new = memory.array(shape, array.dtype)
+    new[: len(array)] = array
+    memory.release(array)
+    return new

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from viewmill.algebra import scalars
-from viewmill.algebra.nodes import AggSum, DeltaRelation, Expr, Lift, Product, Relation, Sum, Test, Value
+from viewmill.algebra.build import factors
+from viewmill.algebra.nodes import ZERO, AggSum, DeltaRelation, Expr, Lift, Product, Relation, Sum, Test, Value
 from viewmill.algebra.scalars import Call, Scalar, Var
 from viewmill.algebra.schema import Names, rename, schema, tidy, unshadowed, variables
 from viewmill.algebra.typing import variable_types
@@ -76,7 +77,8 @@ class Tree:
 
     def add(self, write: Write) -> None:
         for term in _products(unshadowed(write.expr)):
-            self._add_term(write, term)
+            if ZERO not in factors(term):
+                self._add_term(write, term)
 
     def _add_term(self, write: Write, term: Expr) -> None:
         here, known = self.root, dict[str, str]()

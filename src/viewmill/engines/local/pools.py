@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewmill.engines.local import kernels, layout
-from viewmill.engines.local.indexes import Ints, SliceIndex, address, longer, wider
+from viewmill.engines.local.indexes import Ints, SliceIndex, address, wider
 from viewmill.engines.local.layout import FIRST_SLICE, SLICE_WORDS
 from viewmill.engines.local.libraries import CFunction
 from viewmill.engines.local.memory import Anonymous, Memory
@@ -66,13 +66,12 @@ class Arrays:
     keys: Ints  # [capacity, width]
     weights: Ints  # [capacity, lanes]
     live: NDArray[np.uint8]  # [capacity]
-    free: Ints  # [capacity]
     slots: Ints
     journal: Ints  # [entries, 1 + lanes]
     out: Ints  # [rows, width + lanes]
 
     def all(self) -> tuple[NDArray[Any], ...]:
-        return self.block, self.keys, self.weights, self.live, self.free, self.slots, self.journal, self.out
+        return self.block, self.keys, self.weights, self.live, self.slots, self.journal, self.out
 
 
 class Pool:
@@ -102,7 +101,6 @@ class Pool:
             keys=memory.array((SMALLEST_POOL, width), np.int64),
             weights=memory.array((SMALLEST_POOL, self.lanes), np.int64),
             live=memory.array((SMALLEST_POOL,), np.uint8),
-            free=memory.array((SMALLEST_POOL,), np.int64),
             slots=memory.array((SMALLEST_TABLE,), np.int64),
             journal=memory.array((SMALLEST_POOL if journalled else 0, 1 + self.lanes), np.int64),
             out=memory.array((SMALLEST_POOL, width + self.lanes), np.int64),
@@ -276,10 +274,9 @@ class Pool:
             raise DataError(f"a store cannot hold more than {MOST_RECORDS} rows")
         if needed > len(arrays.live):
             capacity = max(needed, len(arrays.live) * 3 // 2)
-            arrays.keys = longer(self._memory, arrays.keys, capacity)
-            arrays.weights = longer(self._memory, arrays.weights, capacity)
-            arrays.live = longer(self._memory, arrays.live, capacity)
-            arrays.free = longer(self._memory, arrays.free, capacity)
+            arrays.keys = self._memory.longer(arrays.keys, capacity)
+            arrays.weights = self._memory.longer(arrays.weights, capacity)
+            arrays.live = self._memory.longer(arrays.live, capacity)
             for index in self._indexes:
                 index.grow_records(capacity)
         if needed > load_limit(len(arrays.slots)):
@@ -288,7 +285,7 @@ class Pool:
 
     def _grow_journal(self, entries: int) -> None:
         length = max(int(self.arrays.block[layout.ENTRIES]) + entries, len(self.arrays.journal) * 2)
-        self.arrays.journal = longer(self._memory, self.arrays.journal, length)
+        self.arrays.journal = self._memory.longer(self.arrays.journal, length)
         self._publish()
 
     def _resize_out(self, rows: int) -> None:
@@ -301,11 +298,13 @@ class Pool:
 
     def _start_block(self) -> None:
         block = self.arrays.block
+        block[layout.KEY_STRIDE] = self.width
+        block[layout.WEIGHT_STRIDE] = self.lanes
         block[layout.WIDTH] = self.width
         block[layout.LANES] = self.lanes
         block[layout.DOUBLES] = np.int64(sum(1 << lane for lane, real in enumerate(self.doubles) if real))
         block[layout.FIRST_FREE] = -1
-        block[layout.GROW] = ctypes.cast(_GROW, ctypes.c_void_p).value
+        block[layout.GROW] = ctypes.cast(_GROW, ctypes.c_void_p).value or 0
         block[layout.POOL] = next(_NUMBERS)
         _POOLS[int(block[layout.POOL])] = self
         for word, function in _FUNCTIONS.items():
@@ -317,7 +316,6 @@ class Pool:
         block[layout.KEYS] = address(arrays.keys)
         block[layout.WEIGHTS] = address(arrays.weights)
         block[layout.LIVE] = address(arrays.live)
-        block[layout.FREE] = address(arrays.free)
         block[layout.JOURNAL] = address(arrays.journal)
         block[layout.OUT] = address(arrays.out)
         block[layout.CAPACITY] = len(arrays.live)
@@ -336,13 +334,13 @@ _FUNCTIONS = {
     layout.BEGIN: kernels.begin,
     layout.ROLLBACK: kernels.rollback,
     layout.CLEAR: kernels.clear,
+    layout.FIND_ALL: kernels.find_all,
 }
 _NUMBERS = itertools.count()
 _POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
 
 
-@ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-def _GROW(number: int, what: int) -> int:
+def _grow(number: int, what: int) -> int:
     """Called by compiled code, which knows no exceptions: what goes wrong is kept for `Pool.check`."""
     pool = _POOLS.get(number)
     if pool is None:
@@ -353,3 +351,6 @@ def _GROW(number: int, what: int) -> int:
         pool.failure = error
         return FULL
     return 0
+
+
+_GROW = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(_grow)

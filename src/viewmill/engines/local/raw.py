@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+from viewmill.engines.local.compiling import intrinsic
 
 Int: TypeAlias = Any  # int64 in compiled code
 Real: TypeAlias = Any  # float64 in compiled code
@@ -115,7 +116,8 @@ def prefetch(context: Any, base: Int, index: Int) -> Any:
     def generate(target: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.bitcast(_pointer(builder, args[0], _WORD, args[1]), _BYTE.as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _HALF, _HALF, _HALF])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        insert: Any = cgutils.get_or_insert_function
+        function = insert(builder.module, kind, "llvm.prefetch.p0")
         builder.call(function, [pointer, _HALF(0), _HALF(3), _HALF(1)])  # to read, to all caches, data
         return target.get_dummy_value()
 
@@ -127,7 +129,8 @@ def room_for_chunk(context: Any) -> Any:
     """The address of CHUNK words on the stack, gone when the function returns."""
 
     def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(cgutils.alloca_once(builder, _WORD, size=CHUNK), _WORD)
+        alloca: Any = cgutils.alloca_once
+        return builder.ptrtoint(alloca(builder, _WORD, size=CHUNK), _WORD)
 
     return types.int64(), generate
 

@@ -1,4 +1,4 @@
-"""Records of a pool: making room for them, taking new ones, noting them in the journal.
+"""Records of a pool: making room for them, taking new ones, freeing them, noting them in the journal.
 
 Law of a batch: a record touched in it is in the journal once, with the weights it had before. A record whose weights
 become zero is dead at once but keeps its place in the indexes until the batch ends, so the same key coming back finds
@@ -10,20 +10,19 @@ came; none is freed before all are.
 
 from __future__ import annotations
 
-from viewmill.engines.local.wordcode import inlined_words, words
-from viewmill.engines.local.hashing import home, tag_of_words
+from viewmill.engines.local.hashing import tag_of_words
 from viewmill.engines.local.layout import (
     CAPACITY,
     ENTRIES,
     ENTRY_LIMIT,
     FIRST_FREE,
-    FREE,
     GROW,
     GROW_JOURNAL,
     GROW_RECORDS,
     HIGH,
     INDEXED,
     JOURNAL,
+    KEY_STRIDE,
     KEYS,
     LANES,
     LIMIT,
@@ -34,16 +33,44 @@ from viewmill.engines.local.layout import (
     SLOT_ROOM,
     SLOTS,
     TOUCHED,
+    WEIGHT_STRIDE,
     WEIGHTS,
     WIDTH,
 )
 from viewmill.engines.local.raw import Int, call, peek, poke, poke_byte
-from viewmill.engines.local.tables import fill_with_zeros, limit_of, mask_for
+from viewmill.engines.local.tables import erase_at, fill_with_zeros, limit_of, mask_for, place_for, place_of
+from viewmill.engines.local.wordcode import inlined_words, words
 
 
 @inlined_words
 def journalled(block: Int) -> Int:
     return peek(block, ENTRY_LIMIT) >= 0
+
+
+@inlined_words
+def key_at(block: Int, record: Int) -> Int:
+    """Where the key of a record is."""
+    return peek(block, KEYS) + 8 * record * peek(block, KEY_STRIDE)
+
+
+@inlined_words
+def weights_at(block: Int, record: Int) -> Int:
+    """Where the weights of a record are."""
+    return peek(block, WEIGHTS) + 8 * record * peek(block, WEIGHT_STRIDE)
+
+
+@inlined_words
+def row_words(block: Int) -> Int:
+    """Words of a row in OUT."""
+    return peek(block, WIDTH) + peek(block, LANES)
+
+
+@inlined_words
+def tag_of_record(block: Int, record: Int) -> Int:
+    return tag_of_words(key_at(block, record), peek(block, WIDTH))
+
+
+# Room
 
 
 @inlined_words
@@ -71,13 +98,9 @@ def widen(block: Int, wanted: Int) -> None:
     slots = peek(block, SLOTS)
     fill_with_zeros(slots, peek(block, MASK) + 1)
     mask = mask_for(4 * wanted, peek(block, SLOT_ROOM))
-    keys, width = peek(block, KEYS), peek(block, WIDTH)
     for record in range(peek(block, HIGH)):
-        tag = tag_of_words(keys + 8 * width * record, width)
-        at = home(tag, mask)
-        while peek(slots, at) != 0:
-            at = (at + 1) & mask
-        poke(slots, at, tag | (record + 1))
+        tag = tag_of_record(block, record)
+        poke(slots, place_for(slots, mask, tag), tag | (record + 1))
     set_mask(block, mask)
 
 
@@ -95,14 +118,15 @@ def room_for_entries(block: Int, entries: Int) -> Int:
     return 0
 
 
+# Taking, touching, freeing
+
+
 @inlined_words
 def note(block: Int, entry: Int, record: Int) -> None:
     """Write to the journal that a record is touched, and its weights. There must be room."""
-    lanes = peek(block, LANES)
-    number = peek(block, ENTRIES)
-    base = peek(block, JOURNAL) + 8 * number * (1 + lanes)
+    lanes, number = peek(block, LANES), peek(block, ENTRIES)
+    base, weights = peek(block, JOURNAL) + 8 * number * (1 + lanes), weights_at(block, record)
     poke(base, 0, entry)
-    weights = peek(block, WEIGHTS) + 8 * record * lanes
     for lane in range(lanes):
         poke(base, 1 + lane, peek(weights, lane))
     poke(block, ENTRIES, number + 1)
@@ -118,20 +142,33 @@ def touched(block: Int, record: Int, state: Int) -> Int:
 
 
 @inlined_words
-def take_record(block: Int, at: Int, tag: Int, row: Int, width: Int) -> Int:
+def take_record(block: Int, at: Int, tag: Int, row: Int) -> Int:
     """A record, dead as yet, for the key at `row`, indexed at the empty slot `at`. There must be room."""
-    record = peek(block, FIRST_FREE)
+    width, record = peek(block, WIDTH), peek(block, FIRST_FREE)
     if record >= 0:
-        poke(block, FIRST_FREE, peek(peek(block, FREE), record))
+        # There is one record at most where keys have no words.
+        poke(block, FIRST_FREE, peek(key_at(block, record), 0) if width > 0 else -1)
     else:
         record = peek(block, HIGH)
         poke(block, HIGH, record + 1)
     poke(peek(block, SLOTS), at, tag | (record + 1))
     poke(block, INDEXED, peek(block, INDEXED) + 1)
-    keys = peek(block, KEYS) + 8 * record * width
+    key = key_at(block, record)
     for column in range(width):
-        poke(keys, column, peek(row, column))
+        poke(key, column, peek(row, column))
     if journalled(block):
         note(block, ~record, record)
         poke_byte(peek(block, LIVE), record, TOUCHED)
     return record
+
+
+@inlined_words
+def free_record(block: Int, record: Int) -> None:
+    """Give up a record whose weights are zero, and its place in the unique index."""
+    slots, mask = peek(block, SLOTS), peek(block, MASK)
+    erase_at(slots, mask, place_of(slots, mask, tag_of_record(block, record) | (record + 1)))
+    poke_byte(peek(block, LIVE), record, 0)
+    if peek(block, WIDTH) > 0:
+        poke(key_at(block, record), 0, peek(block, FIRST_FREE))
+    poke(block, FIRST_FREE, record)
+    poke(block, INDEXED, peek(block, INDEXED) - 1)

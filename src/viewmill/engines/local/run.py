@@ -52,7 +52,8 @@ class CompiledEngine:
         self._placed: dict[str, Source] = {}
         self._stores: dict[str, Store] = {}
         self._triggers: dict[str, Ready] = {}
-        self._dirty: dict[object, Group] = {}  # pools that the last batch changed
+        self._dirty: dict[tuple[str, str], Group] = {}  # pools that the batch under way may have changed
+        self._last: dict[tuple[str, str], Group] = {}  # those of the batch before, until the next one begins
         self._flags = np.zeros(1, np.int64)
         self._flags_at = address(self._flags)
         self._use(program, catalog, tables)
@@ -82,7 +83,7 @@ class CompiledEngine:
         other = object.__new__(CompiledEngine)
         other.__dict__.update(self.__dict__)
         other.__dict__.pop("_fallible", None)
-        other._dirty = dict(self._dirty)
+        other._last = dict(self._last)
         other._use(program, catalog, tables)
         return other
 
@@ -166,19 +167,21 @@ class CompiledEngine:
         """Take a batch, all or nothing. Returns the change of each watched view."""
         try:
             with decimal.localcontext(EXACT):
-                return self._run(batch, watched)
+                changes = self._run(batch, watched)
         except Declined:
             self._rollback()
-            return self._interpreted(batch, watched)
+            changes = self._interpreted(batch, watched)
         except BaseException:
             self._rollback()
             raise
+        self._last, self._dirty = {**self._last, **self._dirty}, {}
+        return changes
 
     def _end_last(self) -> None:
         """The batch before is over: its journals are not needed any more."""
-        for group in self._dirty.values():
+        for group in self._last.values():
             group.call(layout.BEGIN)
-        self._dirty = {}
+        self._last = {}
 
     def _rollback(self) -> None:
         for group in self._dirty.values():
@@ -186,7 +189,8 @@ class CompiledEngine:
         self._dirty = {}
 
     def _interpreted(self, batch: Sequence[Pending], watched: frozenset[str]) -> dict[str, Rows]:
-        self._dirty = {"all": Group(self._pools.values())}
+        self._end_last()
+        self._dirty = {("all", ""): Group(self._pools.values())}
         net: dict[str, dict[Row, int]] = {}
         for pending in batch:
             rows = net.setdefault(pending.relation, {})
@@ -219,7 +223,7 @@ class CompiledEngine:
     def _fire(self, batch: Sequence[Pending], *, first: bool = False) -> None:
         """Triggers of several relations, one after the other; what can wait is evaluated anew once, at the end."""
         moved = [(self._trigger(pending.relation), pending) for pending in batch if pending.count]
-        begin = first and len(moved) == 1 and self._dirty.keys() == {moved[0][1].relation}
+        begin = first and len(moved) == 1 and self._last.keys() == {("on", moved[0][1].relation)}
         if first and not begin:
             self._end_last()
         anew = {
@@ -244,7 +248,9 @@ class CompiledEngine:
         """All `let` and `+=` of a trigger."""
         columns = pending.columns(self._taker(trigger))
         interpreted = bool(trigger.plan.interpreted)
-        self._dirty[trigger.plan.relation] = trigger.targets
+        if begin:
+            self._last = {}
+        self._dirty["on", trigger.plan.relation] = trigger.targets
         flags = run_schedule(
             trigger.schedule.address, columns.address, columns.rows, self._flags_at, begin, not interpreted
         )
@@ -290,14 +296,14 @@ class CompiledEngine:
     def _add(self, store: str, rows: Rows) -> None:
         table = self._slow._tables[store]
         assert isinstance(table, PoolTable)
-        self._dirty.setdefault(table.source.pool, Group([table.pool]))
+        self._dirty.setdefault(("store", table.source.pool), Group([table.pool]))
         for row, weight in rows.items():
             table.set(row, table.rows.get(row, 0) + weight)
 
     def _assign(self, trigger: Ready, s: Statement) -> None:
         table = self._slow._tables[s.target]
         assert isinstance(table, PoolTable)
-        self._dirty.setdefault(table.source.pool, Group([table.pool]))
+        self._dirty.setdefault(("store", table.source.pool), Group([table.pool]))
         schedule = trigger.assigned.get(s.target)
         if schedule is None:
             rows = self._slow._rows(s.expr, s.vars, State(self._slow._tables, {}))

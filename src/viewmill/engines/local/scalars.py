@@ -230,6 +230,7 @@ class ScalarLowering:
             raise CannotLower(f"{op} of {a.type} and {b.type}")
         if op != "*":
             a, b = self.to(a, type_), self.to(b, type_)
+        self.tables.fails = True
         function = {"+": "add", "-": "subtract", "*": "multiply"}[op]
         return Lowered(f"{function}({a.value}, {b.value}, flags)", null, type_)
 

@@ -43,7 +43,7 @@ _MISS = 2  # address of miss(number, code) -> code of the value
 _NUMBER = 3  # the table's number, for `miss`
 _FAILED = 4  # `miss` had an error
 
-_AHEAD = 16  # strings computed with the first one that was missing; twice as many with the second, ...
+_AHEAD = 16  # strings computed with the first one that was missing; with the next ones, ever more
 
 
 @inlined
@@ -146,8 +146,9 @@ class StringTable:
             return NULL
 
     def _read_ahead(self, code: int) -> None:
-        upto = min(code + _AHEAD * self._misses, len(self._dictionary))
-        codes = np.arange(code, upto)
+        # Numbers cost nothing to keep; strings do, so these are computed with more restraint.
+        ahead = _AHEAD * (self._misses if self.type == STRING else self._misses**2)
+        codes = np.arange(code, min(code + ahead, len(self._dictionary)))
         # What this or other functions have made is computed only if it is asked for, and binaries are no texts.
         self._compute(codes[self._dictionary.marks(codes) == 0])
 

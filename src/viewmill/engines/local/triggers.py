@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from viewmill.algebra.nodes import DeltaRelation, Expr, Relation
-from viewmill.algebra.schema import bottom_up, deltas, tidy
+from viewmill.algebra.schema import deltas, tidy
 from viewmill.algebra.typing import variable_types, weight_type
 from viewmill.catalog import RelationInfo
 from viewmill.engines.local.hoist import hoist, hoist_batches
@@ -25,7 +25,7 @@ from viewmill.engines.local.scalars import CannotLower
 from viewmill.engines.local.sources import Atom, Source
 from viewmill.program.nodes import Program, Statement, ViewPlan
 from viewmill.program.order import order
-from viewmill.types import BIGINT, Type
+from viewmill.types import BIGINT, VOID, Type
 
 LONG = 14
 """So many writes at most in one function."""
@@ -95,11 +95,13 @@ class _Planner:
         first: list[Step] = []  # values of this trigger only
         later: list[Write] = []
         for s in statements:
+            sets, lets = dict(self._sets), dict(self._plan.lets)
             try:
                 steps, write = self._prepared(s)
                 lower((*steps, Step((write,))), self._sources, self._plan.columns)
             except CannotLower as reason:
                 self._plan.interpreted.append(Interpreted(s, str(reason)))
+                self._sets, self._plan.lets = sets, lets
                 continue
             if s.op == ":=":
                 self._plan.assigned[s.target] = [self._lowered((*steps, Step((write,), "put")))]
@@ -148,8 +150,8 @@ class _Planner:
         """The expression, and the sets that are computed before it."""
         steps: list[Step] = []
 
-        def new_set(keys: tuple[str, ...], body: Expr) -> str:
-            form = tidy(body, {key: f"key{i}" for i, key in enumerate(keys)}), len(keys)
+        def new_set(keys: tuple[str, ...], body: Expr) -> tuple[str, tuple[str, ...]]:
+            form = tidy(body, {key: f"key {i}" for i, key in enumerate(keys)}), len(keys)
             if form not in self._sets:
                 name = f"set_{len(self._sets) + 1}"
                 body = self._ordered(hoist_batches(self._ordered(body), self._sources, new_set))
@@ -157,11 +159,10 @@ class _Planner:
                 steps.append(Step((Write(target, keys, body, (target.weight.is_floating,)),), "merge"))
                 self._plan.lets[name] = target
                 self._sets[form] = name
-            # Whoever reads it names its keys anew.
-            return self._sets[form]
+            name = self._sets[form]
+            return name, self._plan.lets[name].keys
 
         hoisted = hoist(self._ordered(expr), self._sources, new_set, anew=anew)
-        hoisted = _by_place(hoisted, self._plan.lets)
         return steps, self._ordered(hoist_batches(self._ordered(hoisted), self._sources, new_set))
 
     def _ordered(self, expr: Expr) -> Expr:
@@ -173,7 +174,8 @@ class _Planner:
             return Source(name, "let", keys, store.types, store.weight, pool, nullable=frozenset(keys))
         types = variable_types(expr, self._field_type, None, self._weight)
         weight = weight_type(expr, self._field_type, None, self._weight)
-        return Source(name, "let", keys, tuple(types[key] for key in keys), weight, pool, nullable=frozenset(keys))
+        known = tuple(types.get(key, VOID) for key in keys)
+        return Source(name, "let", keys, known, weight, pool, nullable=frozenset(keys))
 
     # --- what statements read
 
@@ -200,16 +202,3 @@ class _Planner:
             if field_ in source.keys:
                 return source.types[source.keys.index(field_)]
         raise CannotLower(f"the unknown source {name}")
-
-
-def _by_place(expr: Expr, lets: Mapping[str, Source]) -> Expr:
-    """A set that was computed for another statement is read by the names it has there."""
-    def step(node: Expr) -> Expr:
-        if isinstance(node, DeltaRelation) and node.name in lets:
-            keys = lets[node.name].keys
-            if not set(node.fields) <= set(keys):
-                return DeltaRelation(node.name, keys, node.vars)
-        return node
-
-    return bottom_up(step, expr)
-

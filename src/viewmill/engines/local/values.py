@@ -24,32 +24,11 @@ class TooWide(DataError):
 
 
 class Strings(Protocol):
-    """Strings and binaries by number."""
+    """Strings and binaries by number: a `dictionary.Dictionary`."""
 
     def code(self, value: str | bytes) -> int: ...
 
     def value(self, code: int) -> str | bytes: ...
-
-
-class Dictionary:
-    """Strings (and binaries) by number, in order of first appearance."""
-
-    def __init__(self) -> None:
-        self._codes: dict[str | bytes, int] = {}
-        self.values: list[str | bytes] = []
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def code(self, value: str | bytes) -> int:
-        found = self._codes.get(value)
-        if found is None:
-            found = self._codes[value] = len(self.values)
-            self.values.append(value)
-        return found
-
-    def value(self, code: int) -> str | bytes:
-        return self.values[code]
 
 
 def encode(value: object, type_: Type, dictionary: Strings) -> int:

@@ -64,10 +64,21 @@ class WordFunction:
     def parameters(self) -> list[str]:
         return [each.arg for each in self.tree.args.args]
 
+    @cached_property
+    def assigned(self) -> set[str]:
+        """The names of its variables."""
+        names = (node for node in ast.walk(self.tree) if isinstance(node, ast.Name))
+        return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
     @property
     def rest(self) -> str | None:
         """The parameter `*rest`, if there is one."""
         return self.tree.args.vararg.arg if self.tree.args.vararg else None
+
+    def where(self, node: ast.AST) -> str:
+        """The file and line of a part of it."""
+        code = self._function.__code__
+        return f"{code.co_filename}:{code.co_firstlineno + getattr(node, 'lineno', 1) - 1}"
 
     def symbol(self, arguments: int) -> str:
         """Its name in LLVM code."""
@@ -96,7 +107,11 @@ class Instruction:
         self.generate = generate
 
 
-@Instruction
+def instruction(generate: Callable[..., Any]) -> Any:
+    return Instruction(generate)
+
+
+@instruction
 def shift_right(builder: Any, word: Any, by: Any) -> Any:
     """`>>` of a word without sign."""
     return builder.lshr(word, by)
@@ -152,8 +167,7 @@ class _Body:
             self._builder.ret(WORD(0))
 
     def _refuse(self, node: ast.AST) -> NoReturn:
-        line = self._function.tree.lineno + getattr(node, "lineno", 0)
-        raise InternalError(f"{self._function.name}, line {line}: no words for `{ast.unparse(node)}`")
+        raise InternalError(f"{self._function.where(node)}: no words for `{ast.unparse(node)}`")
 
     # Statements
 
@@ -182,7 +196,7 @@ class _Body:
             case ast.If(test, body, orelse):
                 self._if(test, lambda: self._run(body), lambda: self._run(orelse))
             case ast.While(test, body, []):
-                self._while(lambda yes, no: self._branch(test, yes, no), body, lambda: None)
+                self._while(lambda yes, no: self._branch(test, yes, no), lambda: self._run(body), lambda: None)
             case ast.For(ast.Name(name), ast.Call(ast.Name("range"), bounds, []), body, []):
                 self._for(name, bounds, body)
             case ast.Continue():
@@ -192,34 +206,31 @@ class _Body:
             case _:
                 self._refuse(node)
 
-    def _set(self, name: str, value: Any) -> None:
-        if name not in self._variables:
-            with self._builder.goto_entry_block():
-                self._variables[name] = self._builder.alloca(WORD, name=name)
-        self._builder.store(value, self._variables[name])
+    def _blocks(self, *names: str) -> list[Any]:
+        return [self._target.append_basic_block(name) for name in names]
 
-    def _if(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        then, otherwise, done = (self._target.append_basic_block(name) for name in ("then", "else", "done"))
+    def _if(self, test: ast.expr, yes: Callable[[], object], no: Callable[[], object]) -> None:
+        then, otherwise, done = self._blocks("then", "else", "done")
         self._branch(test, then, otherwise)
+        reached = False
         for block, body in ((then, yes), (otherwise, no)):
             self._builder.position_at_end(block)
             body()
             if not self._builder.block.is_terminated:
                 self._builder.branch(done)
+                reached = True
         self._builder.position_at_end(done)
-        if not done.is_terminated and not any(done in _successors(block) for block in self._target.blocks):
-            self._builder.unreachable()  # both ways have left
+        if not reached:
+            self._builder.unreachable()
 
-    def _while(self, test: Callable[[Any, Any], None], body: list[ast.stmt], step: Callable[[], None]) -> None:
-        start, inside, again, done = (
-            self._target.append_basic_block(name) for name in ("while", "body", "again", "done")
-        )
+    def _while(self, test: Callable[[Any, Any], None], body: Callable[[], None], step: Callable[[], None]) -> None:
+        start, inside, again, done = self._blocks("while", "body", "again", "done")
         self._builder.branch(start)
         self._builder.position_at_end(start)
         test(inside, done)
         self._builder.position_at_end(inside)
         self._loops.append((again, done))
-        self._run(body)
+        body()
         self._loops.pop()
         if not self._builder.block.is_terminated:
             self._builder.branch(again)
@@ -230,22 +241,31 @@ class _Body:
 
     def _for(self, name: str, bounds: list[ast.expr], body: list[ast.stmt]) -> None:
         values = [self._value(bound) for bound in bounds]
-        start = values[0] if len(values) > 1 else WORD(0)
-        stop = values[1] if len(values) > 1 else values[0]
+        start, stop = (WORD(0), values[0]) if len(values) == 1 else values[:2]
         step = values[2] if len(values) > 2 else WORD(1)
-        with self._builder.goto_entry_block():
-            counter = self._builder.alloca(WORD)
+        counter = self._variable()
         self._builder.store(start, counter)
 
         def test(yes: Any, no: Any) -> None:
-            now = self._builder.load(counter)
-            self._set(name, now)
-            self._builder.cbranch(self._builder.icmp_signed("<", now, stop), yes, no)
+            self._builder.cbranch(self._builder.icmp_signed("<", self._builder.load(counter), stop), yes, no)
+
+        def once() -> None:
+            self._set(name, self._builder.load(counter))  # the body may change it
+            self._run(body)
 
         def advance() -> None:
             self._builder.store(self._builder.add(self._builder.load(counter), step), counter)
 
-        self._while(test, body, advance)
+        self._while(test, once, advance)
+
+    def _variable(self, name: str = "") -> Any:
+        with self._builder.goto_entry_block():
+            return self._builder.alloca(WORD, name=name)
+
+    def _set(self, name: str, value: Any) -> None:
+        if name not in self._variables:
+            self._variables[name] = self._variable(name)
+        self._builder.store(value, self._variables[name])
 
     # Expressions
 
@@ -275,6 +295,8 @@ class _Body:
     def _named(self, name: str, node: ast.expr) -> Any:
         if name in self._variables:
             return self._builder.load(self._variables[name])
+        if name in self._function.assigned:
+            self._refuse(node)  # before it has a value
         constant = self._function.named(name)
         if not isinstance(constant, Integral):
             self._refuse(node)
@@ -286,11 +308,8 @@ class _Body:
         return getattr(self._builder, operation)(left, right)
 
     def _chosen(self, test: ast.expr, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
-        with self._builder.goto_entry_block():
-            result = self._builder.alloca(WORD)
-        self._if(
-            test, lambda: self._builder.store(yes(), result) and None, lambda: self._builder.store(no(), result) and None
-        )
+        result = self._variable()
+        self._if(test, lambda: self._builder.store(yes(), result), lambda: self._builder.store(no(), result))
         return self._builder.load(result)
 
     def _argument(self, node: ast.expr) -> list[Any]:
@@ -321,7 +340,7 @@ class _Body:
                 self._branch(operand, no, yes)
             case ast.BoolOp(operator, [*firsts, last]):
                 for each in firsts:
-                    following = self._target.append_basic_block("and" if isinstance(operator, ast.And) else "or")
+                    (following,) = self._blocks("and" if isinstance(operator, ast.And) else "or")
                     if isinstance(operator, ast.And):
                         self._branch(each, following, no)
                     else:
@@ -337,9 +356,3 @@ class _Body:
                 self._refuse(node)
             case _:
                 self._builder.cbranch(self._builder.icmp_signed("!=", self._value(node), WORD(0)), yes, no)
-
-
-def _successors(block: Any) -> list[Any]:
-    if not block.is_terminated:
-        return []
-    return [operand for operand in block.terminator.operands if isinstance(operand, ir.Block)]
