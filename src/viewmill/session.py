@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from threading import RLock
 from typing import Literal, assert_never
 
 from viewmill.algebra.functions import Number
@@ -51,6 +52,10 @@ from viewmill.view import View
 from viewmill.wording import not_too_deep
 
 
+def _never(row: Sequence[object], weight: int) -> bool:
+    return False
+
+
 def connect(
     path: str | None = None, *, spark: object = None, checkpoint: str | None = None, dialect: str = "spark"
 ) -> Mill:
@@ -73,6 +78,8 @@ class Mill:
         self._engine = LocalEngine()
         self._subscriptions = Subscriptions()
         self._version = 0
+        self._lock = RLock()  # who changes the mill, or reads it
+        self._singles: dict[str, Callable[[Sequence[object], int], bool] | None] = {}
         self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
 
     # --- SQL
@@ -119,6 +126,7 @@ class Mill:
                 self._subscriptions.forget(name)
         self._definitions = definitions
         self._state += 1
+        self._renew_singles()
 
     def _engine_for(self, definitions: Definitions) -> LocalEngine:
         """An engine that runs these definitions. Ours stays as it is, in case a new view fails on its rows."""
@@ -136,11 +144,15 @@ class Mill:
 
     def insert(self, table: str, data: object) -> None:
         """Add rows: Arrow, pandas, a list of tuples or of dicts."""
+        if table in self._singles and self._single(table, data, 1):
+            return
         with self.batch() as batch:
             batch.insert(table, data)
 
     def delete(self, table: str, data: object) -> None:
         """Remove rows, given whole, or by name with only the primary key."""
+        if table in self._singles and self._single(table, data, -1):
+            return
         with self.batch() as batch:
             batch.delete(table, data)
 
@@ -162,6 +174,27 @@ class Mill:
             self._commit(batch.changes(), batch.columns())
 
         return Batch(self._definitions.table, commit)
+
+    def _single(self, table: str, data: object, weight: int) -> bool:
+        """Take one row by the quick way; false if there is none, or it is not for this row."""
+        if type(data) is not list or len(data) != 1 or type(data[0]) is not tuple:
+            return False
+        with self._lock:
+            take = self._singles[table]
+            if take is None:
+                take = self._singles[table] = self._engine.single(table) or _never
+            if not take(data[0], weight):
+                return False
+            self._definitions.tables[table].touched = True
+            self._version += 1
+            self._state += 1
+            return True
+
+    def _renew_singles(self) -> None:
+        """Tables that take single rows the quick way; for each, how, once that is known."""
+        trusted = [name for name, table in self._definitions.tables.items() if not table.keeps_rows]
+        quick = self._engine.is_compiled and not self._subscriptions.followed
+        self._singles = dict.fromkeys(trusted) if quick else {}
 
     def _change(self, statement: Insert | Delete | Update) -> None:
         rows = present(self._answer(self._definitions.changed_rows(statement)), Presentation())
@@ -190,6 +223,8 @@ class Mill:
             self._definitions.tables[pending.relation].touched = True
         self._version += 1
         self._state += 1
+        if not self._singles or not self._engine.is_compiled:
+            self._renew_singles()
         self._subscriptions.notify({name: self._changes(name, changed[name], before.get(name)) for name in followed})
 
     def _applied(
@@ -257,7 +292,9 @@ class Mill:
 
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` after every batch that changes the view; returns what ends this."""
-        return self._subscriptions.add(self._definitions.view(name).name, subscriber)
+        with self._lock:
+            self._singles = {}  # somebody wants to know what each batch changes
+            return self._subscriptions.add(self._definitions.view(name).name, subscriber)
 
     def explain(self, name: str, *, stage: str = "program") -> str:
         """A view at one stage of its compilation: sql, bound, algebra, delta or program."""

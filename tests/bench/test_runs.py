@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from viewmill.bench import soak
 from viewmill.bench.baseline import DuckBaseline
+from viewmill.bench.measure import create_and_insert
 from viewmill.bench.queries import tpch_queries
 from viewmill.bench.soak import Shelf, Soak
-from viewmill.bench.startup import create_and_insert
 from viewmill.bench.vwap import OrderBook
 from viewmill.cli import app
 from viewmill.session import Mill

@@ -150,6 +150,25 @@ def test_views_over_a_limited_view_see_what_its_readers_see(mill, maintain):
     assert seen() == ([(2,)], [(2, "north")], [(1, 2)])
 
 
+def test_limits_over_many_rows():
+    """Enough rows for compiled triggers, beside which the first rows are picked by the interpreter."""
+    mill = viewmill.connect()
+    mill.sql("""
+        CREATE TABLE t (k INT, v INT);
+        CREATE MATERIALIZED VIEW best AS SELECT k FROM t ORDER BY v DESC, k LIMIT 3;
+        CREATE MATERIALIZED VIEW over AS SELECT sum(k) AS total FROM best;
+        CREATE MATERIALIZED VIEW firsts AS
+        SELECT k, (SELECT u.v FROM t u WHERE u.k = t.k ORDER BY u.v LIMIT 1) AS v FROM t GROUP BY k;
+        CREATE MATERIALIZED VIEW inside AS SELECT count(*) AS n FROM t WHERE k IN (SELECT k FROM t ORDER BY v LIMIT 2)
+    """)
+    mill.insert("t", [(i % 50, i) for i in range(2000)])
+    assert list(mill.view("over")) == [(49 + 48 + 47,)] and mill.view("firsts")[7] == {"k": 7, "v": 7}
+    mill.delete("t", [(49, 1999), (7, 7), (0, 0)])
+    assert list(mill.view("over")) == [(48 + 47 + 46,)] and mill.view("firsts")[7] == {"k": 7, "v": 57}
+    assert list(mill.view("inside")) == [(80,)]
+    assert all(mill.verify(name, by="engine") for name in mill.views)
+
+
 def test_what_a_view_over_a_limited_view_costs(mill):
     """Only the change of the limited view is a re-evaluation, however that view itself is maintained."""
     mill.sql("""

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import viewmill
-from viewmill.bench.data import Data, load
-from viewmill.bench.measure import told
-from viewmill.bench.queries import Query, schema_sql
+from viewmill.bench.data import load
+from viewmill.bench.measure import create_and_insert, told
+from viewmill.bench.queries import Query
 from viewmill.bench.results import FirstUse
-
-_ROWS = 10_000
-"""Rows of each relation in the first batch, where it has as many: enough that an engine compiles for them."""
 
 
 def first_use(query: Query, strategy: str, folder: Path, limit: float) -> FirstUse:
@@ -32,19 +27,6 @@ def first_use(query: Query, strategy: str, folder: Path, limit: float) -> FirstU
         return FirstUse(query.name, 0.0, 0.0, notes[0])
     cold, warm = (float(time_) for time_ in times)
     return FirstUse(query.name, cold, warm)
-
-
-def create_and_insert(query: Query, strategy: str, data: Data) -> float:
-    """Seconds from CREATE MATERIALIZED VIEW to the first batch committed."""
-    mill = viewmill.connect()
-    mill.sql(schema_sql())
-    batches = {table: data[table].slice(0, _ROWS) for table in query.reads}
-    start = time.perf_counter()
-    mill.sql(query.create(strategy))
-    with mill.batch() as batch:
-        for table, rows in batches.items():
-            batch.insert(table, rows)
-    return time.perf_counter() - start
 
 
 def _in_new_process(query: Query, strategy: str, folder: Path, cache: str, limit: float) -> float | str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import assert_never
@@ -89,7 +90,7 @@ class _Watched:
 
 
 def _serve(job: Job, connection: Connection) -> None:
-    """In the new process."""
-    for news in measure(job, load(job.folder, job.query.reads)):
-        connection.send(news)
-    connection.close()
+    """In the new process. If nobody listens any more, it ends."""
+    with suppress(BrokenPipeError), connection:
+        for news in measure(job, load(job.folder, job.query.reads)):
+            connection.send(news)

@@ -7,7 +7,7 @@ have no place in a pool: a mill that meets one goes on interpreted, slower and e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from viewmill.catalog import Catalog
@@ -122,6 +122,12 @@ class LocalEngine:
             name: Table(table.fields, dict(table.rows.items())) for name, table in self._fast.tables.items()
         }
         self._fast, self._wide = None, True
+
+    def single(self, relation: str) -> Callable[[Sequence[object], int], bool] | None:
+        """A quick function for single rows of a relation, if there is one: false if it left a row to `apply`."""
+        if self._fast is None or relation not in self.program.triggers:
+            return None
+        return self._fast.single(relation)
 
     # --- reading
 

@@ -9,7 +9,7 @@ not fit 64 bits, or something may be divided by zero. What is an error, it says,
 from __future__ import annotations
 
 import decimal
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,7 @@ from viewmill.engines.local.placement import doubles, place
 from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.ready import Ready
+from viewmill.engines.local.single import OneRow, is_plain
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.scalars import CannotLower
 from viewmill.engines.local.string_tables import FAILED, StringTables
@@ -176,6 +177,38 @@ class CompiledEngine:
             raise
         self._last, self._dirty = {**self._last, **self._dirty}, {}
         return changes
+
+    def single(self, relation: str) -> Callable[[Sequence[object], int], bool] | None:
+        """A function that takes one row with its weight, whole and at once; false: nothing was done."""
+        trigger, info = self._trigger(relation), self._catalog.relations[relation]
+        above = any(name in self.program.triggers for name in self.program.views)
+        watches = [self._watch(name) for name in self._fallible]
+        anew = any(s.op == ":=" for s in self.program.triggers[relation].statements)
+        if not is_plain(info) or above or anew or trigger.plan.interpreted or None in watches:
+            return None
+        one = OneRow(info, trigger.columns, self.dictionary)
+        encode, batch, schedule, flags = one.encode, one.address, trigger.schedule.address, self._flags_at
+        mark = {("on", relation): trigger.targets}
+        checks = [watch for watch in watches if watch is not None]
+
+        def take(row: Sequence[object], weight: int) -> bool:
+            if self._last is not mark:
+                self._end_last()
+                trigger.targets.call(layout.BEGIN)
+                self._last = mark
+            if not encode(row, weight):
+                return False
+            failed = run_schedule(schedule, batch, 1, flags, 1, 1)
+            for check in checks:
+                failed |= check.run(flags, before=False)
+            if failed:
+                trigger.targets.call(layout.ROLLBACK)
+                self._forget()
+                return False
+            return True
+
+        take.keep = one  # type: ignore[attr-defined]
+        return take
 
     def _end_last(self) -> None:
         """The batch before is over: its journals are not needed any more."""

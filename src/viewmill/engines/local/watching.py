@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from viewmill.engines.local import layout
 from viewmill.engines.local.compiling import kernel
-from viewmill.engines.local.many import run_schedule
+from viewmill.engines.local.indexes import address
+from viewmill.engines.local.many import call_each, run_schedule
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.raw import FULL, Int, call, peek, peek_byte, poke, poke_byte
 from viewmill.engines.local.ready import Ready, Surroundings
@@ -66,36 +69,54 @@ def _swap(block: Int) -> None:
         poke_byte(live, record, (state & ~layout.ALIVE) | (layout.ALIVE if some else 0))
 
 
+@kernel
+def _run(stores: Int, count: Int, temporary: Int, lets: Int, schedule: Int, flags: Int, before: Int) -> Int:
+    """`stores`: for each one its block, its lane, and the block that takes the keys that changed."""
+    call_each(temporary, lets, layout.BEGIN)
+    failed = np.int64(0)
+    for i in range(count):
+        failed |= _emit_changed(peek(stores, 3 * i), peek(stores, 3 * i + 1), peek(stores, 3 * i + 2))
+    if before != 0:
+        _swap_all(stores, count)
+    failed |= run_schedule(schedule, 0, 0, flags, 0, 0)
+    if before != 0:
+        _swap_all(stores, count)
+    return failed
+
+
+@kernel
+def _swap_all(stores: Int, count: Int) -> None:
+    """Each pool once; the stores of one pool stand together."""
+    for i in range(count):
+        if i == 0 or peek(stores, 3 * i) != peek(stores, 3 * i - 3):
+            _swap(peek(stores, 3 * i))
+
+
 class Watch:
     """One view whose changes are wanted, by compiled code."""
 
     def __init__(self, view: ViewPlan, placed: Mapping[str, Source], around: Surroundings) -> None:
         self._ready = Ready(plan_changes(view, placed), around)
         self.rows = self._ready.plan.lets["rows"]
-        self._stores = [
-            (around.pool(placed[name].pool), placed[name].lane, self._ready.lets[source.pool])
+        stores = sorted(
+            (around.pool(placed[name].pool).address, placed[name].lane, self._ready.lets[source.pool].address)
             for name, source in self._ready.plan.lets.items()
             if name in placed
-        ]
-        self._pools = tuple({id(pool): pool for pool, _, _ in self._stores}.values())
+        )
+        self._stores = np.array([word for store in stores for word in store], np.int64)
+        temporary = self._ready.temporary
+        self._args = (
+            address(self._stores),
+            len(stores),
+            address(temporary.blocks),
+            len(temporary.pools),
+            self._ready.without_begin,
+        )
         self._out = self._ready.lets[self.rows.pool]
 
     def run(self, flags: int, *, before: bool) -> int:
         """Evaluate the restricted output, now or as it was `before` the batch, into the rows' pool. Returns flags."""
-        self._ready.temporary.call(layout.BEGIN)
-        failed = 0
-        for pool, lane, target in self._stores:
-            failed |= _emit_changed(pool.address, lane, target.address)
-        if before:
-            self._swap()
-        failed |= run_schedule(self._ready.without_begin, 0, 0, flags, 0, 0)
-        if before:
-            self._swap()
-        return failed
-
-    def _swap(self) -> None:
-        for pool in self._pools:
-            _swap(pool.address)
+        return int(_run(*self._args, flags, before))
 
     @property
     def out(self) -> Pool:
