@@ -5,6 +5,7 @@ bound      every name resolved, every type known
 algebra    the query in the calculus
 delta      its change, relation by relation
 program    the stores and triggers that keep it
+code       the triggers as they are compiled for this process
 """
 
 from __future__ import annotations
@@ -15,19 +16,24 @@ from viewmill.algebra.schema import relations
 from viewmill.algebra.text import show, show_name
 from viewmill.algebra.text.layout import layout
 from viewmill.definition import Definition
+from viewmill.definitions import Definitions
 from viewmill.delta.derive import delta
+from viewmill.engines.local.code_text import code_text
 from viewmill.errors import BindError, UnsupportedError
-from viewmill.program.nodes import Program
+from viewmill.program.nodes import EMPTY, Program
 from viewmill.program.text import show as show_program
 from viewmill.rewrite.pipeline import simplify
 from viewmill.sql.show import show as show_bound
 from viewmill.wording import nearest, quoted
 
-STAGES = ("sql", "bound", "algebra", "delta", "program")
-_LATER = ("placed", "blocks", "code")
+STAGES = ("sql", "bound", "algebra", "delta", "program", "code")
+_LATER = ("placed", "blocks")
 
 
-def explain(definition: Definition, program: Program, stage: str) -> str:
+def explain(definition: Definition, definitions: Definitions, stage: str) -> str:
+    program = definitions.program
+    if definition.name not in program.views or stage == "code":  # the view by itself
+        program = definitions.compiled(definition, EMPTY)
     match stage:
         case "sql":
             return definition.sql
@@ -39,6 +45,8 @@ def explain(definition: Definition, program: Program, stage: str) -> str:
             return layout("\n".join(_deltas(definition, program)))
         case "program":
             return layout(show_program(program, definition.name))
+        case "code":
+            return code_text(program, definitions.kept)
         case _ if stage in _LATER:
             raise UnsupportedError(f"stage {quoted(stage)} is not there yet", hint=f"use one of {', '.join(STAGES)}")
         case _:

@@ -5,8 +5,8 @@
     mill.insert("t", [(1, 10), (2, 20)])
     mill.view("v").to_arrow()
 
-Everything is checked before anything changes: a statement or batch that is refused leaves no trace. One mill belongs
-to one thread.
+Everything is checked before anything changes: a statement or batch that is refused leaves no trace. A mill may be used
+from several threads: batches are committed one after the other, and who reads sees a state between two of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from viewmill.errors import DataError, UnsupportedError
 from viewmill.explain import explain
 from viewmill.intake import Row
 from viewmill.output import Presentation, present
-from viewmill.program.nodes import EMPTY
 from viewmill.recompute import by_engine, by_reference, kept_rows, recompute
 from viewmill.result import Result
 from viewmill.sql.parse import parse_statements
@@ -94,7 +93,7 @@ class Mill:
         with not_too_deep():
             statements = parse_statements(text, self._dialect)
         for statement in statements:
-            with not_too_deep():
+            with not_too_deep(), self._lock:
                 answer = self._run(statement)
             yield answer
 
@@ -166,12 +165,13 @@ class Mill:
         state = self._state
 
         def commit(batch: Batch) -> None:
-            if self._state != state:
-                raise DataError(
-                    "the mill changed while this batch was open; nothing of the batch was applied",
-                    hint="change the mill only through the batch until its block ends",
-                )
-            self._commit(batch.changes(), batch.columns())
+            with self._lock:
+                if self._state != state:
+                    raise DataError(
+                        "the mill changed while this batch was open; nothing of the batch was applied",
+                        hint="change the mill only through the batch until its block ends",
+                    )
+                self._commit(batch.changes(), batch.columns())
 
         return Batch(self._definitions.table, commit)
 
@@ -283,9 +283,10 @@ class Mill:
 
     def read(self, name: str) -> Result:
         """All rows of a view, as its ORDER BY and LIMIT say."""
-        definition = self._definitions.view(name)
-        rows = present(self._contents(definition.name), definition.presentation)
-        return Result(definition.columns, tuple(rows), self._version)
+        with self._lock:
+            definition = self._definitions.view(name)
+            contents, version = self._contents(definition.name), self._version
+        return Result(definition.columns, tuple(present(contents, definition.presentation)), version)
 
     def _contents(self, view: str) -> dict[Row, int]:
         return {row: int(weight) for row, weight in self._engine.contents(view).items()}
@@ -297,8 +298,8 @@ class Mill:
             return self._subscriptions.add(self._definitions.view(name).name, subscriber)
 
     def explain(self, name: str, *, stage: str = "program") -> str:
-        """A view at one stage of its compilation: sql, bound, algebra, delta or program."""
-        return explain(self._definitions.view(name), self._definitions.program, stage)
+        """A view at one stage of its compilation: sql, bound, algebra, delta, program or code."""
+        return explain(self._definitions.view(name), self._definitions, stage)
 
     def verify(self, name: str, *, by: Literal["reference", "engine"] = "reference") -> Verification:
         """Recompute a view from the base tables and compare: true if it is right, else it holds what differs.
@@ -345,6 +346,5 @@ class Mill:
         if isinstance(statement.target, str):
             text = self.explain(statement.target, stage=stage)
         else:
-            definition = self._definitions.query(statement.target)
-            text = explain(definition, self._definitions.compiled(definition, EMPTY), stage)
+            text = explain(self._definitions.query(statement.target), self._definitions, stage)
         return Result((ColumnInfo("plan", STRING, nullable=False),), ((text,),), self._version)

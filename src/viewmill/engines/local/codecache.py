@@ -29,6 +29,8 @@ from viewmill.engines.local.arithmetic import (
     below, bits, compare_texts, day_of, divide, month_of, quarter_of, quotient, remainder, round_off, same, truncated,
     whole_quotient, within, within_bits, year_of,
 )
+from viewmill.engines.local.emitting import is_full
+from viewmill.engines.local.layout import EMITTED, HIGH, KEYS, MERGE, OUT, OUT_LIMIT, PUT, WEIGHTS
 from viewmill.engines.local.lookup import after, alive, find, first
 from viewmill.engines.local.raw import add, call, double, multiply, peek, poke, subtract
 from viewmill.engines.local.string_tables import look_up
@@ -76,7 +78,7 @@ def _library() -> str:
     """The code that generated code calls: if it changes, so does what was compiled with it."""
     here = Path(__file__).parent
     digest = hashlib.blake2b(fingerprint().encode(), digest_size=12)
-    for name in ("arithmetic", "lookup", "interning", "string_tables", "wordcode"):
+    for name in ("arithmetic", "lookup", "interning", "string_tables", "wordcode", "emitting"):
         file = here / f"{name}.py"
         digest.update(file.read_bytes() if file.exists() else b"")
     return digest.hexdigest()

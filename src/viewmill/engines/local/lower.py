@@ -44,7 +44,6 @@ from viewmill.algebra.nodes import (
 from viewmill.algebra.scalars import Call, Var
 from viewmill.algebra.schema import schema
 from viewmill.algebra.typing import scalar_type, weight_type
-from viewmill.engines.local import layout
 from viewmill.engines.local.hoist import is_distinct, is_overlay
 from viewmill.engines.local.paths import Branch, Lane, Leaf, Tree, Write
 from viewmill.engines.local.scalars import CannotLower, ScalarLowering, Tables
@@ -89,7 +88,6 @@ class Weight(NamedTuple):
 
 Weights = list[Weight]
 Then = Callable[[Weights], None]
-_FULL = 4
 
 
 def lower(steps: tuple[Step, ...], sources: Sources, columns: tuple[str, ...]) -> Lowered:
@@ -182,9 +180,9 @@ class _Function:
                 lines += [f"    {total} = {'0.0' if total[0] == 'x' else 'int64(0)'}" for total in self._totals[pool]]
                 lines.append(f"    n_{p} = int64(0)")
                 continue
-            lines.append(f"    n_{p} = peek({p}, {layout.EMITTED})")
-            lines.append(f"    l_{p} = peek({p}, {layout.OUT_LIMIT})")
-            lines.append(f"    o_{p} = peek({p}, {layout.OUT})")
+            lines.append(f"    n_{p} = peek({p}, EMITTED)")
+            lines.append(f"    l_{p} = peek({p}, OUT_LIMIT)")
+            lines.append(f"    o_{p} = peek({p}, OUT)")
         return lines
 
     def _closing(self, step: Step) -> list[str]:
@@ -195,11 +193,10 @@ class _Function:
             if pool in self._totals:
                 lines += self._one_row(pool, p)
             else:
-                lines.append(f"    poke({p}, {layout.EMITTED}, n_{p})")
+                lines.append(f"    poke({p}, EMITTED, n_{p})")
             if step.then:
-                function = layout.MERGE if step.then == "merge" else layout.PUT
                 lines += [
-                    f"    failed = call(peek({p}, {function}), {p}, 0)",
+                    f"    failed = call(peek({p}, {step.then.upper()}), {p}, 0)",
                     "    if failed != 0:",
                     "        poke(flags, 0, failed)",
                     "        return",
@@ -211,24 +208,21 @@ class _Function:
         codes = [f"bits({total})" if total.startswith("x") else total for total in self._totals[pool]]
         return [
             f"    if n_{p} != 0:",
-            f"        n_{p} = peek({p}, {layout.EMITTED})",
-            f"        l_{p} = peek({p}, {layout.OUT_LIMIT})",
-            f"        o_{p} = peek({p}, {layout.OUT})",
+            f"        n_{p} = peek({p}, EMITTED)",
+            f"        l_{p} = peek({p}, OUT_LIMIT)",
+            f"        o_{p} = peek({p}, OUT)",
             *("        " + line for line in self._make_room(p)),
             *(f"        poke(o_{p}, n_{p} * {len(codes)} + {i}, {code})" for i, code in enumerate(codes)),
-            f"        poke({p}, {layout.EMITTED}, n_{p} + 1)",
+            f"        poke({p}, EMITTED, n_{p} + 1)",
         ]
 
     def _make_room(self, p: str) -> list[str]:
         return [
             f"if n_{p} == l_{p}:",
-            f"    poke({p}, {layout.EMITTED}, n_{p})",
-            f"    poke({p}, {layout.NEEDED}, 0)",
-            f"    if call(peek({p}, {layout.GROW}), peek({p}, {layout.POOL}), {layout.GROW_OUT}) != 0:",
-            f"        poke(flags, 0, {_FULL})",
+            f"    if is_full({p}, n_{p}, flags):",
             "        return",
-            f"    l_{p} = peek({p}, {layout.OUT_LIMIT})",
-            f"    o_{p} = peek({p}, {layout.OUT})",
+            f"    l_{p} = peek({p}, OUT_LIMIT)",
+            f"    o_{p} = peek({p}, OUT)",
         ]
 
     # --- lines
@@ -344,7 +338,7 @@ class _Function:
 
     def _lane(self, record: str, source: Source) -> Weight:
         """The weight of a record for one store, from the variable that holds the record."""
-        base = self._base(source.pool, "w", layout.WEIGHTS)
+        base = self._base(source.pool, "w", "WEIGHTS")
         code = f"peek({base}, {record} * {source.lanes} + {source.lane})"
         return Weight(f"double({code})" if source.weight.is_floating else code, source.weight)
 
@@ -553,7 +547,7 @@ class _Function:
         self._words[name] = Word("pool", pool)
         return name
 
-    def _base(self, pool: str, stem: str, word: int) -> str:
+    def _base(self, pool: str, stem: str, word: str) -> str:
         """The address of an array of a pool, in a variable of its own."""
         p = self._pool(pool)
         name = f"{stem}_{p}"
@@ -630,7 +624,7 @@ class _Function:
         record = self._fresh("r")
         if not given:
             with (
-                self._inside(f"for {record} in range(peek({p}, {layout.HIGH})):"),
+                self._inside(f"for {record} in range(peek({p}, HIGH)):"),
                 self._inside(f"if alive({p}, {record}):"),
             ):
                 yield record
@@ -651,7 +645,7 @@ class _Function:
     @contextmanager
     def _read(self, source: Source, atom: Atom, record: str) -> Iterator[None]:
         """Free variables take their values from the record; one that stands twice must agree."""
-        base = self._base(source.pool, "k", layout.KEYS)
+        base = self._base(source.pool, "k", "KEYS")
         depth = self._depth
         fresh: list[str] = []
         late = dict(self._late)

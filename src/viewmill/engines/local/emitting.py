@@ -1,0 +1,18 @@
+"""Room for the rows that generated code emits."""
+
+from __future__ import annotations
+
+from viewmill.engines.local.compiling import kernel
+from viewmill.engines.local.layout import EMITTED, GROW, GROW_OUT, NEEDED, POOL
+from viewmill.engines.local.raw import FULL, Int, call, peek, poke
+
+
+@kernel
+def is_full(block: Int, rows: Int, flags: Int) -> bool:
+    """Make room for more than the `rows` that are there; true, and flagged, if there is none to be had."""
+    poke(block, EMITTED, rows)
+    poke(block, NEEDED, 0)
+    if call(peek(block, GROW), peek(block, POOL), GROW_OUT) == 0:
+        return False
+    poke(flags, 0, peek(flags, 0) | FULL)
+    return True
