@@ -16,7 +16,7 @@ from viewmill.bench.worker import _Watched
 from viewmill.session import Mill
 
 WANTED = (("inserts", "single"), ("inserts", "10"), ("changes", "single"), ("changes", "1"), ("changes", "10"))
-JOB = Job(tpch_queries()["q12"], "auto", 0.001, Path(), WANTED, 0.02, 60.0)
+JOB = Job(tpch_queries()["q12"], "auto", 0.001, Path(), WANTED, 0.003, 60.0)
 
 
 def cells(job, data):

@@ -27,7 +27,7 @@ def bench(*arguments, code=0):
 
 
 def test_tpch_from_the_command_line(folder, tmp_path):
-    choice = "--scale 0.001 --queries q13 --strategies auto --sizes 10 --seconds 0.05 --no-first-use --no-growth"
+    choice = "--scale 0.001 --queries q13 --strategies auto --sizes 10 --seconds 0.01 --no-first-use --no-growth"
     bench("tpch", *choice.split(), "--data", folder, "--output", tmp_path)
     found = json.loads((tmp_path / "tpch-sf0.001.json").read_text())
     assert [(cell["phase"], cell["status"]) for cell in found["cells"]] == [("inserts", "ok"), ("changes", "ok")]
@@ -50,8 +50,8 @@ def test_mistakes_are_messages(arguments, message):
 def test_duckdb_is_left_as_it_was(data):
     duckdb = DuckBaseline(data, 1)
     before = {name: duckdb._connection.sql(f"SELECT * FROM {name} ORDER BY ALL").fetchall() for name in data}
-    found = duckdb.measure(tpch_queries()["q12"], ("single", "1", "10", "100", "100000"))
-    assert found.refresh > 0 and found.relation == "lineitem" and set(found.apply) == {"1", "10", "100"}
+    found = duckdb.measure(tpch_queries()["q12"], ("single", "1", "10", "100000"))
+    assert found.refresh > 0 and found.relation == "lineitem" and set(found.apply) == {"1", "10"}
     assert before == {name: duckdb._connection.sql(f"SELECT * FROM {name} ORDER BY ALL").fetchall() for name in data}
     assert duckdb.threads == 1
 
@@ -61,18 +61,18 @@ def test_first_use_makes_a_view_of_all_relations(data):
 
 
 def test_vwap_is_right_after_every_size():
-    book = OrderBook(50, "auto")
+    book = OrderBook(40, "auto")
     for size in ("single", "1", "10"):
-        found = book.measure(size, 0.05)
+        found = book.measure(size, 0.01)
         assert found.status == "ok", found.note
         assert found.updates > 0 and found.seconds > 0
-        assert abs(found.orders - 50) <= 3  # time may be up between an order that comes and one that goes
+        assert abs(found.orders - 40) <= 3  # time may be up between an order that comes and one that goes
     assert book.measure("1000", 0.05).status == "small"
 
 
 def test_vwap_notices_lost_orders():
-    book = OrderBook(50, "auto")
-    book.mill.delete("bids", book._rows.slice(0, 25))
+    book = OrderBook(40, "auto")
+    book.mill.delete("bids", book._rows.slice(0, 20))
     assert book.disagreement()
 
 

@@ -2,89 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
-import numpy as np
+from llvmlite import ir
 
-from viewmill.engines.local import raw
 from viewmill.engines.local.interning import HEAP, STARTS
-from viewmill.engines.local.raw import OVERFLOW, ZERO_DIVISOR, Int, Real, add, multiply, peek, peek_byte, poke
+from viewmill.engines.local.raw import OVERFLOW, ZERO_DIVISOR, Int, add, multiply, peek, peek_byte, poke
+from viewmill.engines.local.wordcode import WORD, inlined_words, instruction, words
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-NULL = np.int64(-(2**63))
-_NAN = np.int64(0x7FF8000000000000)
-
-
-def inlined(function: F) -> F:
-    """Compiled into generated code where it is called."""
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", inline="never")(function))
+_NAN = 0x7FF8000000000000
+_DOUBLE = ir.DoubleType()
 
 
-@inlined
+@instruction
+def int64(builder: Any, word: Any) -> Any:
+    """A word is one already."""
+    return word
+
+
+@instruction
+def float64(builder: Any, word: Any) -> Any:
+    return word if word.type == _DOUBLE else builder.sitofp(word, _DOUBLE)
+
+
+@instruction
+def whole_part(builder: Any, a: Any, b: Any) -> Any:
+    """a / b, rounded towards zero."""
+    return builder.sdiv(a, b)
+
+
+@instruction
+def rest_part(builder: Any, a: Any, b: Any) -> Any:
+    """What is left of a, with its sign."""
+    return builder.srem(a, b)
+
+
+@instruction
+def bits(builder: Any, value: Any) -> Any:
+    """The code of a double. There is one zero and one NaN."""
+    zero = builder.fcmp_ordered("==", value, _DOUBLE(0.0))
+    none = builder.fcmp_unordered("uno", value, value)
+    code = builder.select(none, WORD(_NAN), builder.bitcast(value, WORD))
+    return builder.select(zero, WORD(0), code)
+
+
+@instruction
+def below(builder: Any, a: Any, b: Any) -> Any:
+    """a < b, where NaN is greater than every other number."""
+    less = builder.fcmp_ordered("<", a, b)
+    last = builder.and_(builder.fcmp_unordered("uno", b, b), builder.fcmp_ordered("ord", a, a))
+    return builder.zext(builder.or_(less, last), WORD)
+
+
+@instruction
+def same(builder: Any, a: Any, b: Any) -> Any:
+    """a = b, where NaN equals itself."""
+    both = builder.and_(builder.fcmp_unordered("uno", a, a), builder.fcmp_unordered("uno", b, b))
+    return builder.zext(builder.or_(builder.fcmp_ordered("==", a, b), both), WORD)
+
+
+@instruction
+def divide(builder: Any, a: Any, b: Any, flags: Any) -> Any:
+    """The quotient of doubles."""
+    with builder.if_then(builder.fcmp_ordered("==", b, _DOUBLE(0.0)), likely=False):
+        word = builder.inttoptr(flags, WORD.as_pointer())
+        builder.store(builder.or_(builder.load(word), WORD(ZERO_DIVISOR)), word)
+    return builder.fdiv(a, b)
+
+
+@instruction
+def abs(builder: Any, value: Any) -> Any:
+    if value.type == _DOUBLE:
+        return builder.select(builder.fcmp_ordered("<", value, _DOUBLE(0.0)), builder.fneg(value), value)
+    return builder.select(builder.icmp_signed("<", value, WORD(0)), builder.neg(value), value)
+
+
+@inlined_words
 def fail(flags: Int, flag: Int) -> None:
     poke(flags, 0, peek(flags, 0) | flag)
 
 
-@inlined
+@words
 def round_off(a: Int, unit: Int) -> Int:
     """a / unit, rounded half away from zero."""
-    whole, rest = abs(a) // unit, abs(a) % unit
+    whole, rest = whole_part(abs(a), unit), rest_part(abs(a), unit)
     if rest >= unit - rest:
         whole += 1
     return whole if a >= 0 else -whole
 
 
-@inlined
+@words
 def truncated(a: Int, unit: Int) -> Int:
     """a / unit, rounded towards zero."""
-    return abs(a) // unit if a >= 0 else -(abs(a) // unit)
+    return whole_part(a, unit)
 
 
-@inlined
+@words
 def quotient(a: Int, b: Int, digits: Int, flags: Int) -> Int:
     """a / b with so many more digits, rounded half away from zero: long division, a digit at a time."""
     if b == 0:
         fail(flags, ZERO_DIVISOR)
         return a
-    top, below = abs(a), abs(b)
+    below = abs(b)
     for _ in range(-digits):
-        below = multiply(below, np.int64(10), flags)
-    if below == 0:  # overflowed, and flagged
+        below = multiply(below, 10, flags)
+    if below <= 0:  # overflowed, and flagged
         return a
-    whole, rest = top // below, top % below
+    whole, rest = whole_part(abs(a), below), rest_part(abs(a), below)
     for _ in range(digits):
-        rest = multiply(rest, np.int64(10), flags)
-        whole = add(multiply(whole, np.int64(10), flags), rest // below, flags)
-        rest = rest % below
+        rest = multiply(rest, 10, flags)
+        whole = add(multiply(whole, 10, flags), whole_part(rest, below), flags)
+        rest = rest_part(rest, below)
     if rest >= below - rest:
         whole += 1
     return whole if (a >= 0) == (b >= 0) else -whole
 
 
-@inlined
+@words
 def whole_quotient(a: Int, b: Int, flags: Int) -> Int:
     """a / b rounded towards zero."""
     if b == 0:
         fail(flags, ZERO_DIVISOR)
         return a
-    whole = abs(a) // abs(b)
-    return whole if (a >= 0) == (b >= 0) else -whole
+    return -a if b == -1 else whole_part(a, b)
 
 
-@inlined
+@words
 def remainder(a: Int, b: Int, flags: Int) -> Int:
     """What is left of a, with its sign."""
     if b == 0:
         fail(flags, ZERO_DIVISOR)
         return a
-    rest = abs(a) % abs(b)
-    return rest if a >= 0 else -rest
+    return 0 if b == -1 else rest_part(a, b)
 
 
-@inlined
+@inlined_words
 def within(a: Int, limit: Int, flags: Int) -> Int:
     """The number, if it is less than the limit either way."""
     if a >= limit or a <= -limit:
@@ -92,7 +144,7 @@ def within(a: Int, limit: Int, flags: Int) -> Int:
     return a
 
 
-@inlined
+@inlined_words
 def within_bits(a: Int, limit: Int, flags: Int) -> Int:
     """The number, if it is an integer type's: from -limit to limit - 1."""
     if a >= limit or a < -limit:
@@ -100,42 +152,12 @@ def within_bits(a: Int, limit: Int, flags: Int) -> Int:
     return a
 
 
-@inlined
-def divide(a: Real, b: Real, flags: Int) -> Real:
-    if b == 0.0:
-        fail(flags, ZERO_DIVISOR)
-        return a
-    return a / b
-
-
-@inlined
-def bits(value: Real) -> Int:
-    """The code of a double. There is one zero and one NaN."""
-    if value == 0.0:
-        return np.int64(0)
-    if value != value:
-        return _NAN
-    return raw.bits(value)
-
-
-@inlined
-def below(a: Real, b: Real) -> bool:
-    """a < b, where NaN is greater than every other number."""
-    return (a < b) or (b != b and a == a)
-
-
-@inlined
-def same(a: Real, b: Real) -> bool:
-    """a = b, where NaN equals itself."""
-    return (a == b) or (a != a and b != b)
-
-
-@inlined
+@words
 def compare_texts(dictionary: Int, a: Int, b: Int) -> Int:
     """Below, at or above 0 as string `a` sorts before, with or after string `b`, byte by byte."""
-    heap, offsets = peek(dictionary, HEAP), peek(dictionary, STARTS)
-    at, other = peek(offsets, a), peek(offsets, b)
-    length, other_length = peek(offsets, a + 1) - at, peek(offsets, b + 1) - other
+    heap, starts = peek(dictionary, HEAP), peek(dictionary, STARTS)
+    at, other = peek(starts, a), peek(starts, b)
+    length, other_length = peek(starts, a + 1) - at, peek(starts, b + 1) - other
     for i in range(min(length, other_length)):
         difference = peek_byte(heap, at + i) - peek_byte(heap, other + i)
         if difference != 0:
@@ -143,36 +165,44 @@ def compare_texts(dictionary: Int, a: Int, b: Int) -> Int:
     return length - other_length
 
 
-@inlined
-def civil(days: Int) -> tuple[Int, Int, Int]:
-    """Year, month and day of a date, by counting from March of year 0 in eras of 400 years."""
-    shifted = days + 719468
-    era = shifted // 146097
-    day_of_era = shifted - era * 146097
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    month_from_march = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * month_from_march + 2) // 5 + 1
-    month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
-    return year_of_era + era * 400 + (1 if month <= 2 else 0), month, day
+@inlined_words
+def day_of_era(days: Int) -> Int:
+    """Days are counted from the 1st of March of year 0, in eras of 400 years."""
+    return rest_part(days + 719468, 146097)
 
 
-@inlined
-def year_of(days: Int) -> Int:
-    return civil(days)[0]
+@inlined_words
+def year_of_era(days: Int) -> Int:
+    day = day_of_era(days)
+    leap = whole_part(day, 1460) - whole_part(day, 36524) + whole_part(day, 146096)
+    return whole_part(day - leap, 365)
 
 
-@inlined
+@inlined_words
+def day_of_year(days: Int) -> Int:
+    year = year_of_era(days)
+    return day_of_era(days) - (365 * year + whole_part(year, 4) - whole_part(year, 100))
+
+
+@words
 def month_of(days: Int) -> Int:
-    return civil(days)[1]
+    from_march = whole_part(5 * day_of_year(days) + 2, 153)
+    return from_march + 3 if from_march < 10 else from_march - 9
 
 
-@inlined
+@words
+def year_of(days: Int) -> Int:
+    """Of a date of the year 0 or later, as all are."""
+    year = year_of_era(days) + whole_part(days + 719468, 146097) * 400
+    return year + 1 if month_of(days) <= 2 else year
+
+
+@words
 def day_of(days: Int) -> Int:
-    return civil(days)[2]
+    from_march = whole_part(5 * day_of_year(days) + 2, 153)
+    return day_of_year(days) - whole_part(153 * from_march + 2, 5) + 1
 
 
-@inlined
+@words
 def quarter_of(days: Int) -> Int:
-    return (civil(days)[1] + 2) // 3
-
+    return whole_part(month_of(days) + 2, 3)

@@ -32,6 +32,9 @@ _SOURCES = (
     "lookup",
     "interning",
     "column_loops",
+    "arithmetic",
+    "emitting",
+    "string_tables",
 )
 
 # Parts are not called from Python, and take half as long to compile without what that needs.

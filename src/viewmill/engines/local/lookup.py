@@ -147,3 +147,7 @@ def after(context: Any, block: Any, number: Any, record: Any) -> Any:
 def alive(context: Any, block: Any, record: Any) -> Any:
     """1 if the record has a weight in some lane, else 0."""
     return _in_generated_code(_alive, block, record)
+
+
+# By the names they have in code that is made of words alone
+find_words, first_words, after_words, alive_words = _find, _first, next_of_chain, _alive

@@ -6,9 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from viewmill.engines.local.codecache import Compiled, compiled
 from viewmill.engines.local.dictionary import Dictionary
+from viewmill.engines.local.generated import compiled
 from viewmill.engines.local.indexes import Ints, address
+from viewmill.engines.local.libraries import CFunction
 from viewmill.engines.local.lower import Lowered, Word
 from viewmill.engines.local.many import Group, Schedule
 from viewmill.engines.local.pools import Pool
@@ -37,7 +38,7 @@ class Ready:
         self.targets = Group(around.pool(name) for name in plan.writes)
         self.columns = frozenset[str]().union(*(f.columns for f in plan.lowered))
         self._around = around
-        self._keep: list[tuple[Compiled, Ints]] = []
+        self._keep: list[tuple[CFunction, Ints]] = []
         functions, nothing = self._pairs(plan.functions), Group(())
         self.schedule = Schedule(self.temporary, functions, self.targets)
         self._bare = Schedule(nothing, functions, nothing)

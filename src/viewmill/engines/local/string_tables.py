@@ -21,12 +21,12 @@ import pyarrow as pa
 
 from viewmill.algebra.functions import evaluate_scalar
 from viewmill.algebra.scalars import Scalar
-from viewmill.engines.local.compiling import inlined
 from viewmill.engines.local.dictionary import Dictionary, Ints, address
 from viewmill.engines.local.raw import Int, call, peek, poke
 from viewmill.engines.local.scalars import NULL
 from viewmill.engines.local.string_arrays import TEXT, BeyondAscii, CannotVectorise, evaluate_texts, is_ascii
 from viewmill.engines.local.values import encode
+from viewmill.engines.local.wordcode import words
 from viewmill.errors import DataError, InternalError
 from viewmill.types import STRING, Type
 
@@ -46,7 +46,7 @@ _FAILED = 4  # `miss` had an error
 _AHEAD = 16  # strings computed with the first one that was missing; with the next ones, ever more
 
 
-@inlined
+@words
 def look_up(table: Int, code: Int, flags: Int) -> Int:
     """For generated code: the function of the string `code` (or NULL), by the address of the table."""
     at = 0 if code == NULL else code + 1

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from viewmill.algebra.schema import relations
 from viewmill.engines.local import layout
 from viewmill.engines.local.compiling import kernel
 from viewmill.engines.local.indexes import address
-from viewmill.engines.local.many import call_each, run_schedule
+from viewmill.engines.local.many import Group, call_each, run_schedule
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.raw import FULL, Int, call, peek, peek_byte, poke, poke_byte
 from viewmill.engines.local.ready import Ready, Surroundings
@@ -69,27 +70,33 @@ def _swap(block: Int) -> None:
         poke_byte(live, record, (state & ~layout.ALIVE) | (layout.ALIVE if some else 0))
 
 
+# Words of what is watched
+CHANGED = 0  # address, and how many: for each store its block, its lane, and the block that takes the keys that changed
+READ = 2  # address of blocks, and how many: all pools that the output reads, each once
+TEMPORARY = 4  # address of blocks, and how many: pools that start empty
+OUTPUT = 6  # the schedule of the output
+WATCHED = 7
+
+
 @kernel
-def _run(stores: Int, count: Int, temporary: Int, lets: Int, schedule: Int, flags: Int, before: Int) -> Int:
-    """`stores`: for each one its block, its lane, and the block that takes the keys that changed."""
-    call_each(temporary, lets, layout.BEGIN)
+def _run(watched: Int, flags: Int, before: Int) -> Int:
+    call_each(peek(watched, TEMPORARY), peek(watched, TEMPORARY + 1), layout.BEGIN)
     failed = np.int64(0)
-    for i in range(count):
-        failed |= _emit_changed(peek(stores, 3 * i), peek(stores, 3 * i + 1), peek(stores, 3 * i + 2))
+    changed = peek(watched, CHANGED)
+    for i in range(peek(watched, CHANGED + 1)):
+        failed |= _emit_changed(peek(changed, 3 * i), peek(changed, 3 * i + 1), peek(changed, 3 * i + 2))
     if before != 0:
-        _swap_all(stores, count)
-    failed |= run_schedule(schedule, 0, 0, flags, 0, 0)
+        _swap_all(peek(watched, READ), peek(watched, READ + 1))
+    failed |= run_schedule(peek(watched, OUTPUT), 0, 0, flags, 0, 0)
     if before != 0:
-        _swap_all(stores, count)
+        _swap_all(peek(watched, READ), peek(watched, READ + 1))
     return failed
 
 
 @kernel
-def _swap_all(stores: Int, count: Int) -> None:
-    """Each pool once; the stores of one pool stand together."""
+def _swap_all(blocks: Int, count: Int) -> None:
     for i in range(count):
-        if i == 0 or peek(stores, 3 * i) != peek(stores, 3 * i - 3):
-            _swap(peek(stores, 3 * i))
+        _swap(peek(blocks, i))
 
 
 class Watch:
@@ -98,25 +105,30 @@ class Watch:
     def __init__(self, view: ViewPlan, placed: Mapping[str, Source], around: Surroundings) -> None:
         self._ready = Ready(plan_changes(view, placed), around)
         self.rows = self._ready.plan.lets["rows"]
-        stores = sorted(
+        stores = [
             (around.pool(placed[name].pool).address, placed[name].lane, self._ready.lets[source.pool].address)
             for name, source in self._ready.plan.lets.items()
             if name in placed
-        )
-        self._stores = np.array([word for store in stores for word in store], np.int64)
+        ]
+        # Also stores whose changes restrict nothing are read as they were.
+        read = dict.fromkeys(placed[name].pool for name in sorted(relations(view.restricted)))
+        self._changed = np.array([word for store in stores for word in store], np.int64)
+        self._read = Group(around.pool(name) for name in read)
+        self._watched = np.zeros(WATCHED, np.int64)
         temporary = self._ready.temporary
-        self._args = (
-            address(self._stores),
-            len(stores),
-            address(temporary.blocks),
-            len(temporary.pools),
-            self._ready.without_begin,
-        )
+        for word, array, count in (
+            (CHANGED, self._changed, len(stores)),
+            (READ, self._read.blocks, len(self._read.pools)),
+            (TEMPORARY, temporary.blocks, len(temporary.pools)),
+        ):
+            self._watched[word], self._watched[word + 1] = address(array), count
+        self._watched[OUTPUT] = self._ready.without_begin
+        self._at = address(self._watched)
         self._out = self._ready.lets[self.rows.pool]
 
     def run(self, flags: int, *, before: bool) -> int:
         """Evaluate the restricted output, now or as it was `before` the batch, into the rows' pool. Returns flags."""
-        return int(_run(*self._args, flags, before))
+        return int(_run(self._at, flags, before))
 
     @property
     def out(self) -> Pool:

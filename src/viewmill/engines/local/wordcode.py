@@ -12,8 +12,9 @@ record pools are about sixty small functions; this way they are machine code in 
 Words wrap, compare as signed numbers, and are true unless they are 0; `>>` keeps the sign. There are assignments,
 `if`, `while`, `for` over a `range` that goes up, `return`, `break` and `continue`, calls of other such functions, of
 the intrinsics in `raw.py`, and of `min` and `max`. A global name is a constant. A function with a parameter `*rest` is
-compiled for each number of words it is called with, and can only pass them on. Doubles exist inside an expression, as
-`bits(double(x) + double(y))`. Anything else is refused when it is compiled.
+compiled for each number of words it is called with, and can only pass them on; a tuple stands for its words. Doubles
+exist inside a function, as `total = total + double(x)`: a variable is one if its first value is, and what is returned or
+passed on is a word. Anything else is refused when it is compiled.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from numbers import Integral
 from typing import Any, NoReturn
@@ -41,6 +42,7 @@ _ARITHMETIC = {
     ast.BitXor: "xor",
     ast.LShift: "shl",
     ast.RShift: "ashr",
+    ast.Div: "div",  # of doubles
 }
 _COMPARISON = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _EXTREME: dict[Any, str] = {min: "<", max: ">"}
@@ -100,6 +102,27 @@ def inlined_words(function: Callable[..., Any]) -> Any:
     return WordFunction(function, inlined=True)
 
 
+class SourceFunction(WordFunction):
+    """A function of words that was written by a program: its text, and what its global names stand for."""
+
+    def __init__(self, text: str, names: Mapping[str, Any]) -> None:
+        tree = ast.parse(text).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        self.name = tree.name
+        self.inlined = False
+        self.tree = tree
+        self._names = names
+
+    def where(self, node: ast.AST) -> str:
+        return f"{self.name}:{getattr(node, 'lineno', 1)}"
+
+    def symbol(self, arguments: int) -> str:
+        return self.name
+
+    def named(self, name: str) -> Any:
+        return self._names.get(name)
+
+
 class Instruction:
     """What has no form in Python: LLVM code for some words."""
 
@@ -115,6 +138,10 @@ def instruction(generate: Callable[..., Any]) -> Any:
 def shift_right(builder: Any, word: Any, by: Any) -> Any:
     """`>>` of a word without sign."""
     return builder.lshr(word, by)
+
+
+def _is_double(value: Any) -> bool:
+    return isinstance(value.type, ir.DoubleType)
 
 
 class WordModule:
@@ -258,13 +285,13 @@ class _Body:
 
         self._while(test, once, advance)
 
-    def _variable(self, name: str = "") -> Any:
+    def _variable(self, name: str = "", kind: Any = WORD) -> Any:
         with self._builder.goto_entry_block():
-            return self._builder.alloca(WORD, name=name)
+            return self._builder.alloca(kind, name=name)
 
     def _set(self, name: str, value: Any) -> None:
         if name not in self._variables:
-            self._variables[name] = self._variable(name)
+            self._variables[name] = self._variable(name, value.type)
         self._builder.store(value, self._variables[name])
 
     # Expressions
@@ -280,7 +307,8 @@ class _Body:
             case ast.BinOp(left, operator, right) if type(operator) in _ARITHMETIC:
                 return self._arithmetic(_ARITHMETIC[type(operator)], self._value(left), self._value(right))
             case ast.UnaryOp(ast.USub(), operand):
-                return self._builder.neg(self._value(operand))
+                value = self._value(operand)
+                return self._builder.fneg(value) if _is_double(value) else self._builder.neg(value)
             case ast.UnaryOp(ast.Invert(), operand):
                 return self._builder.not_(self._value(operand))
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp(ast.Not()):
@@ -303,19 +331,31 @@ class _Body:
         return WORD(int(constant))
 
     def _arithmetic(self, operation: str, left: Any, right: Any) -> Any:
-        if isinstance(left.type, ir.DoubleType):
+        if _is_double(left) or _is_double(right):
+            left, right = self._doubled(left), self._doubled(right)
             operation = f"f{operation}"
         return getattr(self._builder, operation)(left, right)
 
+    def _doubled(self, value: Any) -> Any:
+        return value if _is_double(value) else self._builder.sitofp(value, ir.DoubleType())
+
     def _chosen(self, test: ast.expr, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
-        result = self._variable()
-        self._if(test, lambda: self._builder.store(yes(), result), lambda: self._builder.store(no(), result))
-        return self._builder.load(result)
+        result: list[Any] = []
+
+        def keep(value: Any) -> None:
+            if not result:
+                result.append(self._variable(kind=value.type))
+            self._builder.store(value, result[0])
+
+        self._if(test, lambda: keep(yes()), lambda: keep(no()))
+        return self._builder.load(result[0])
 
     def _argument(self, node: ast.expr) -> list[Any]:
         match node:
             case ast.Starred(ast.Name(name)) if name == self._function.rest:
                 return list(self._rest)
+            case ast.Tuple(elements):
+                return [self._value(each) for each in elements]
             case _:
                 return [self._value(node)]
 
@@ -333,6 +373,12 @@ class _Body:
             return generate(_NumbaContext(), self._builder, signature, arguments)
         self._refuse(node)
 
+    def _compared(self, sign: str, left: Any, right: Any) -> Any:
+        if _is_double(left) or _is_double(right):
+            compare = self._builder.fcmp_unordered if sign == "!=" else self._builder.fcmp_ordered
+            return compare(sign, self._doubled(left), self._doubled(right))
+        return self._builder.icmp_signed(sign, left, right)
+
     def _branch(self, node: ast.expr, yes: Any, no: Any) -> None:
         """Go on at `yes` or at `no`."""
         match node:
@@ -349,9 +395,9 @@ class _Body:
                 self._branch(last, yes, no)
             case ast.Compare(left, [operator], [right]) if type(operator) in _COMPARISON:
                 values = self._value(left), self._value(right)
-                self._builder.cbranch(self._builder.icmp_signed(_COMPARISON[type(operator)], *values), yes, no)
-            case ast.Constant(True):
-                self._builder.branch(yes)
+                self._builder.cbranch(self._compared(_COMPARISON[type(operator)], *values), yes, no)
+            case ast.Constant(bool(value)):
+                self._builder.branch(yes if value else no)
             case ast.Compare():
                 self._refuse(node)
             case _:
