@@ -141,3 +141,17 @@ def test_a_promise_that_can_be_kept_is_kept() -> None:
         assert {m.how for m in view.maintenance} <= {"recursive", "first_order"}
         assert all(m.reason for m in view.maintenance)
     shake(mill, seed=5, batches=8)
+
+
+@pytest.mark.parametrize("maintain", ["recursive", "first_order", "auto"])
+def test_a_row_that_stops_to_pass_a_test_is_gone(maintain: str) -> None:
+    """One store keeps only the rows of s with c = 1; the batch has others, which are not its change."""
+    mill = connect(f"v({maintain}) = SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.b = r.b AND s.c = 1)")
+    mill.insert("r", [(7, 1)])
+    mill.insert("s", [(1, 1)])
+    assert list(mill.view("v")) == [(7,)]
+    with mill.batch() as batch:
+        batch.delete("s", [(1, 1)])
+        batch.insert("s", [(1, 5)])
+    assert list(mill.view("v")) == []
+

@@ -1,9 +1,9 @@
 """Which strategy for which view and relation, and why.
 
 `auto` compares higher-order maintenance, with all joins kept or only those that a key bounds, and first-order
-maintenance by their estimated cost, each relation weighed by its size: large relations change more often. Small relations are joined on the spot, because serving them with stores of their
-own costs every other relation the upkeep of those stores. The number of stores is bounded: a join of n relations can
-need as many as 2^n, and then the delta is evaluated over the stored relations instead.
+maintenance by their estimated cost, each relation weighed by its size: large relations change more often. Small
+relations are joined on the spot, because serving them with stores of their own costs every other relation the upkeep of
+those stores. The number of stores is bounded: a join of n relations can need as many as 2^n.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _auto(relations: frozenset[str], trial: Trial, catalog: Catalog, known: Mapp
         for name in sorted(small & set(known))
     }
     found: list[tuple[float, str, Plan, Cost]] = []
-    for name, strategy in (("higher-order", recursive), ("higher-order within keys", keyed), ("first-order", first_order)):
+    candidates = {"higher-order": recursive, "higher-order within keys": keyed, "first-order": first_order}
+    for name, strategy in candidates.items():
         candidate = Plan(strategy, on_the_spot if strategy is not first_order else {}, AUTO_LIMIT)
         try:
             cost = estimate(trial(candidate), catalog, known)

@@ -1,9 +1,9 @@
 """An estimate of what a program costs: work for one changed row, and rows kept.
 
 Work counts the rows that statements visit and the rows they write. A look-up with all keys visits one, and so does one
-that a primary key decides; a slice visits the store's rows divided by the values that the given keys have; a scan visits
-the whole store. A store is as large as the relation that determines its rows; if it takes several (`keys.py`), as their
-join. The numbers are crude and meant for comparing plans of one view, not for predicting time.
+that a primary key decides; a slice visits the store's rows divided by the values that the given keys have; a scan
+visits the whole store. A store is as large as the relation that determines its rows; if it takes several (`keys.py`),
+as their join. The numbers are crude and meant for comparing plans of one view, not for predicting time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from viewmill.catalog import Catalog
 from viewmill.materialize.sizes import Sizes
 from viewmill.program.keys import atoms_of, bounded_parts, candidate_keys
 from viewmill.program.nodes import Program, Statement, Store
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:

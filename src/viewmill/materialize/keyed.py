@@ -20,4 +20,5 @@ def keyed(shop: Workshop, store: Store, relation: str) -> Change:
     blocked = obstacle(change, relation)
     if blocked:
         return Change(":=", cut(shop.definition(store), shop.reader, shop.apart), "reevaluate", blocked)
-    return Change("+=", cut(change, shop.reader, shop.apart), "recursive", "each part of the delta that a key bounds is kept")
+    kept = cut(change, shop.reader, shop.apart)
+    return Change("+=", kept, "recursive", "each part of the delta that a key bounds is kept")

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from viewmill.algebra.build import product, terms
 from viewmill.algebra.nodes import Expr, Product, Relation, Test, TopK
-from viewmill.algebra.scalars import can_fail
+from viewmill.algebra.scalars import Call, can_fail
 from viewmill.algebra.schema import children, inputs, relations, walk, with_children
 from viewmill.materialize.cut import is_unrestricted
 from viewmill.program.nodes import How, Store
@@ -54,7 +54,7 @@ def over_base(shop: Workshop, expr: Expr) -> Expr:
         case Relation():
             return shop.base(expr, ())
         case Product(parts):
-            tests = [f for f in parts if isinstance(f, Test) and inputs(f) and not can_fail(f.scalar)]
+            tests = [f for f in parts if isinstance(f, Test) and inputs(f) and _is_selective(f)]
             atoms = [f for f in parts if isinstance(f, Relation)]
             own = {atom: [test for test in tests if inputs(test) <= set(atom.vars)] for atom in atoms}
             passed = {test for found in own.values() for test in found}
@@ -62,6 +62,15 @@ def over_base(shop: Workshop, expr: Expr) -> Expr:
             return product(*(shop.base(f, own[f]) if isinstance(f, Relation) else over_base(shop, f) for f in rest))
         case _:
             return with_children(expr, tuple(over_base(shop, part) for part in children(expr)))
+
+
+def _is_selective(test: Test) -> bool:
+    """Worth a store of its own: not so the guards against NULL, of which each aggregate has others."""
+    match test.scalar:
+        case Call("not", (Call("is_null", _),)):
+            return False
+        case _:
+            return not can_fail(test.scalar)
 
 
 def obstacle(change: Expr, relation: str) -> str | None:

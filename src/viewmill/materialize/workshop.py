@@ -76,7 +76,9 @@ class Stores:
         field_of = dict(zip(reversed(relation.vars), reversed(relation.fields), strict=True))
         kept = product(Relation(info.name, columns, columns), *(rename(test, field_of) for test in tests))
         form, ours = canonical(kept)
-        store = self._by_form.get(form) or self._add(info.name, columns, kept)
+        # Only a store of all rows may have the relation's name: `d_R` is the whole batch, not the change of some.
+        name = f"M_{info.name}" if tests else info.name
+        store = self._by_form.get(form) or self._add(name, columns, kept)
         key_of = dict(zip(ours, canonical(store.definition)[1], strict=True))
         return Relation(store.name, tuple(key_of[f] for f in relation.fields), relation.vars)
 

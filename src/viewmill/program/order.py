@@ -3,8 +3,8 @@
     M_R(a, b) * {a < x} * (x := M_S(b)) * Exists(d_S(b))   =>   Exists(d_S(b)) * M_R(a, b) * (x := M_S(b)) * {a < x}
 
 Information about variables flows from left to right. Cheapest first: conditions as soon as they can be decided,
-look-ups of whole keys and of one record by a primary key, small things (batches) before large ones, slices before scans, values last (a weight of 0 skips
-them), and what can fail only for rows that passed everything else.
+look-ups of whole keys and of one record by a primary key, small things (batches) before large ones, slices before
+scans, values last (a weight of 0 skips them), and what can fail only for rows that passed everything else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from viewmill.algebra.nodes import (
 from viewmill.algebra.scalars import can_fail
 from viewmill.algebra.schema import children, inputs, relations, schema, with_children
 from viewmill.errors import InternalError
-
 
 Single = Mapping[str, tuple[frozenset[str], ...]]
 """For a store, sets of keys of which each is found in one record at most."""

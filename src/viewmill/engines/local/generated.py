@@ -1,7 +1,7 @@
 """Generated source becomes machine code, kept on disk for the next process.
 
-The source that `lower.py` writes is Python of words and doubles (`wordcode.py`), with the functions below to call. It is
-named by a fingerprint of itself, of what it calls and of the compiler.
+The source that `lower.py` writes is Python of words and doubles (`wordcode.py`), with the functions below to call. Its
+machine code is named by a fingerprint of the source, of what it calls and of the compiler.
 """
 
 from __future__ import annotations

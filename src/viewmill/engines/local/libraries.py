@@ -59,7 +59,7 @@ class Library:
         self._kept = kept
         self._exports: list[WordFunction] = []
 
-    def export(self, function: Callable[..., Any]) -> CFunction:
+    def export(self, function: Callable[..., Any] | WordFunction) -> CFunction:
         words = function if isinstance(function, WordFunction) else WordFunction(function, inlined=False)
         self._exports.append(words)
         return CFunction(self, words)

@@ -65,7 +65,7 @@ def _column(v: str, column: ColumnInfo) -> list[str]:
     lines = _plain(v, column)
     if not column.nullable or column.type.is_floating:  # NULL is no double: it has a code, but no value to pack
         return lines
-    return [f"if {v} is None:", f"    {v} = {NULL}", f"el{lines[0]}", *lines[1:]] if lines[0].startswith("if") else lines
+    return [f"if {v} is None:", f"    {v} = {NULL}", f"el{lines[0]}", *lines[1:]]
 
 
 def _plain(v: str, column: ColumnInfo) -> list[str]:
