@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import TypeAlias
 
 from viewmill.catalog import RelationInfo
-from viewmill.errors import BindError, DataError
 from viewmill.engines.local.pending import PendingData
+from viewmill.errors import BindError, DataError
 from viewmill.intake import Given, Row, given_columns, given_rows, held, is_columnar, key_alone, whole_row
 from viewmill.tables import BaseTable, Draft
 from viewmill.wording import quoted

@@ -164,13 +164,13 @@ def _constant_type(value: object) -> Type:
 
 _BOOLEAN = frozenset("= <> < <= > >= <=> and or not is_null in like ilike rlike startswith endswith contains".split())
 _INTEGER = frozenset(
-    "div length instr ascii sign year month day quarter dayofweek dayofyear weekofyear hour minute second datediff"
+    "div length instr ascii year month day quarter dayofweek dayofyear weekofyear hour minute second datediff"
     " unix_date".split()
 )
 _DOUBLE = frozenset("sqrt power exp ln log10 log2 months_between".split())
-_DATE = frozenset("date_add trunc last_day to_date".split())
+_DATE = frozenset("trunc last_day to_date".split())
 _TIMESTAMP = frozenset("date_trunc timestamp_add".split())
-_FIRST = frozenset("neg abs round bround ceil floor add_months".split())
+_FIRST = frozenset("neg abs sign round bround date_add add_months".split())
 
 
 def _call_type(op: str, args: tuple[Type, ...]) -> Type:
@@ -181,6 +181,8 @@ def _call_type(op: str, args: tuple[Type, ...]) -> Type:
             return reduce(times, args)
         case "/":
             return DOUBLE if any(arg.is_floating for arg in args) else decimal(MAX_PRECISION, MAX_PRECISION)
+        case "ceil" | "floor":
+            return BIGINT if args[0].is_floating and len(args) == 1 else args[0]
         case "case":
             return common_type((*args[1::2], args[-1]))
         case "assert_single":

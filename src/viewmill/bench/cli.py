@@ -111,6 +111,7 @@ def vwap(
     strategy: Annotated[str, typer.Option(help="The way of maintenance.")] = "auto",
     sizes: Sizes = BOOK_SIZES,
     seconds: Annotated[float, typer.Option(help="Measured time of a batch size.", min=0.01)] = 5.0,
+    limit: Annotated[float, typer.Option(help="Seconds that loading the book, or a batch, may take.", min=1)] = 60.0,
     output: Output = None,
 ) -> None:
     """The volume-weighted price of a large order book that every change moves."""
@@ -119,8 +120,9 @@ def vwap(
         from viewmill.bench.vwap import run_vwap
 
         chosen = _sizes(sizes)
+        (way,) = _chosen(strategy, MAINTAIN, "way of maintenance")[:1]
         with progress_bar(console, 1 + len(chosen)) as watch:
-            run = run_vwap(orders, chosen, _chosen(strategy, MAINTAIN, "way of maintenance")[0], seconds, watch)
+            run = run_vwap(orders, chosen, way, seconds, limit, watch)
         whole = (orders, strategy, sizes) == (BOOK, "auto", BOOK_SIZES)
         _present(run, output or (RESULTS if whole else None), "vwap")
         _fail_if_wrong(run)

@@ -111,6 +111,10 @@ class Book:
     def throughput(self) -> float:
         return self.updates / self.seconds if self.seconds else math.nan
 
+    @property
+    def measured(self) -> bool:
+        return self.status == "ok" and self.updates > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -7,7 +7,6 @@ interprets what is small has to show how long it takes to compile. Imports are n
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from viewmill.bench.data import load
 from viewmill.bench.measure import create_and_insert, told
+from viewmill.bench.process import spawned
 from viewmill.bench.queries import Query
 from viewmill.bench.results import FirstUse
 
@@ -31,19 +31,12 @@ def first_use(query: Query, strategy: str, folder: Path, limit: float) -> FirstU
 
 def _in_new_process(query: Query, strategy: str, folder: Path, cache: str, limit: float) -> float | str:
     """Seconds, or why there are none."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(query, strategy, folder, cache, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        answer: float | str = ours.recv() if ours.poll(limit) else f"not done in {limit:g} s"
-        return answer
-    except EOFError:
-        return "the process died"
-    finally:
-        process.kill()
-        process.join()
+    with spawned(_serve, query, strategy, folder, cache) as connection:
+        try:
+            answer: float | str = connection.recv() if connection.poll(limit) else f"not done in {limit:g} s"
+        except EOFError:
+            return "the process died"
+    return answer
 
 
 def _serve(query: Query, strategy: str, folder: Path, cache: str, connection: Connection) -> None:

@@ -184,6 +184,8 @@ def maintained(run: Run) -> Grid:
 def books(run: Run) -> Grid:
     rows = tuple(
         (size_name(book.size), outcome(book), duration(book.p50), duration(book.p99), f"{book.updates:,}")
+        if book.measured
+        else (size_name(book.size), outcome(book), NOTHING, NOTHING, NOTHING)
         for book in run.books
     )
     orders = run.books[0].orders if run.books else 0
@@ -207,7 +209,7 @@ def problems(run: Run) -> Iterator[str]:
     for (query, strategy, status, note), where in alike.items():
         yield f"{query} {strategy} {_shortened(where)}: {status}: {note}"
     for book in run.books:
-        if book.status != "ok":
+        if book.status not in ("ok", "small"):
             yield f"VWAP {size_name(book.size)}: {book.status}: {book.note}"
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from multiprocessing.connection import Connection
 from typing import TypeAlias
 
 import duckdb
@@ -20,11 +22,14 @@ import numpy as np
 import pyarrow as pa
 
 import viewmill
+from viewmill.bench.measure import told
 from viewmill.bench.place import here
-from viewmill.bench.results import Book, Run, Size, percentile, rows_in
+from viewmill.bench.process import spawned
+from viewmill.bench.results import Book, Run, Size, Status, percentile, rows_in
 from viewmill.bench.timing import AHEAD, Call, clocked
 from viewmill.bench.tpch_run import Watch
 from viewmill.bench.truth import compare
+from viewmill.errors import InternalError
 from viewmill.session import Mill
 
 SETUP = """
@@ -56,6 +61,7 @@ class OrderBook:
         self._random = np.random.default_rng(seed)
         self._rows = _orders(2 * orders, self._random)
         self._inside = np.zeros(2 * orders, np.bool_)
+        self._orders = orders
         self.mill: Mill = viewmill.connect()
         self.mill.sql(SETUP.format(strategy=strategy))
         for start in range(0, orders, _LOADED):
@@ -74,8 +80,8 @@ class OrderBook:
             changed += len(inserted) + len(deleted)
             times.append(taken)
 
-        if 4 * rows_in(size) > int(self._inside.sum()):
-            return Book(size, int(self._inside.sum()), "small", "the book has too few orders", 0, 0.0, 0.0, 0.0)
+        if 4 * rows_in(size) > self._orders:
+            return Book(size, self._orders, "small", "the book has too few orders", 0, 0.0, 0.0, 0.0)
         clocked(islice(self._blocks(size, 2), 1), math.inf, done)  # warms up
         changed, times = 0, array("d")
         clocked(self._blocks(size, AHEAD), seconds, done)
@@ -83,7 +89,7 @@ class OrderBook:
         wrong = self.disagreement()
         return Book(
             size=size,
-            orders=int(self._inside.sum()),
+            orders=self._orders,
             status="wrong" if wrong else "ok",
             note=wrong,
             updates=changed,
@@ -133,16 +139,62 @@ class OrderBook:
         return self._rows.take(pa.array(rows))
 
 
-def run_vwap(orders: int, sizes: tuple[Size, ...], strategy: str, seconds: float, watch: Watch) -> Run:
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why there are no more figures."""
+
+    status: Status
+    note: str
+
+
+def run_vwap(orders: int, sizes: tuple[Size, ...], strategy: str, seconds: float, limit: float, watch: Watch) -> Run:
+    """Every size in turn, in a process of its own. After the first that has no answer within the limit, none has."""
     run = Run(here(), scale=0.0, seconds=seconds)
     watch.at(f"loading {orders:,} orders")
-    book = OrderBook(orders, strategy)
-    watch.step()
-    for size in sizes:
-        watch.at(f"batches of {size}")
-        run = replace(run, books=(*run.books, book.measure(size, seconds)))
+    with spawned(_serve, orders, sizes, strategy, seconds) as connection:
+        news = _next(connection, limit)
         watch.step()
+        for size in sizes:
+            watch.at(f"batches of {size}")
+            if not isinstance(news, Trouble):
+                news = _next(connection, 4 * seconds + limit)
+            run = replace(run, books=(*run.books, _book(news, size, orders)))
+            watch.step()
     return run
+
+
+def _serve(orders: int, sizes: tuple[Size, ...], strategy: str, seconds: float, connection: Connection) -> None:
+    """In the new process: word that the book is loaded, then a result for each size."""
+    with suppress(BrokenPipeError), connection:
+        try:
+            book = OrderBook(orders, strategy)
+            connection.send(None)
+            for size in sizes:
+                connection.send(book.measure(size, seconds))
+        except Exception as error:  # whatever it is, it is the result
+            connection.send(Trouble("failed", told(error)))
+
+
+def _next(connection: Connection, limit: float) -> Book | Trouble | None:
+    try:
+        news: Book | Trouble | None = connection.recv() if connection.poll(limit) else _silent(limit)
+    except EOFError:
+        return Trouble("failed", "the process died")
+    return news
+
+
+def _silent(limit: float) -> Trouble:
+    return Trouble("slow", f"no answer in {limit:g} s")
+
+
+def _book(news: Book | Trouble | None, size: Size, orders: int) -> Book:
+    match news:
+        case Book():
+            return news
+        case Trouble(status, note):
+            return Book(size, orders, status, note, 0, 0.0, 0.0, 0.0)
+        case None:
+            raise InternalError("the process sent nothing for a batch size")
 
 
 def _exchange(mill: Mill, new: pa.RecordBatch, old: pa.RecordBatch) -> None:

@@ -6,7 +6,6 @@ one batch can take arbitrarily long, and only the end of its process can stop it
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import assert_never
 
 from viewmill.bench.data import load
 from viewmill.bench.measure import Job, Loading, Measuring, News, measure
+from viewmill.bench.process import spawned
 from viewmill.bench.results import Cell
 
 _STARTING = 120.0
@@ -38,17 +38,8 @@ class _Watched:
     loading: bool = False
 
     def news(self) -> Iterator[News]:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(self.job, theirs), daemon=True)
-        process.start()
-        theirs.close()
-        try:
-            yield from self._follow(ours)
-        finally:
-            process.kill()
-            process.join()
-            ours.close()
+        with spawned(_serve, self.job) as connection:
+            yield from self._follow(connection)
 
     def _follow(self, connection: Connection) -> Iterator[News]:
         patience = _STARTING

@@ -103,8 +103,9 @@ class Stores:
         """How `store` follows `relation`; computed once."""
         key = store.name, relation
         if key not in self._changes:
-            # A kept relation takes its batch as it comes: there is nothing to choose.
-            strategy = first_order if _is_kept(store.definition) else self._plan.strategy(relation)
+            strategy = self._plan.strategy(relation)
+            if strategy is reevaluate and _is_kept(store.definition):
+                strategy = first_order  # rows of a relation are what there is to evaluate from
             self._changes[key] = self._settled(strategy(self, store, relation), store, relation)
         return self._changes[key]
 

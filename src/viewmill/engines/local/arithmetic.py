@@ -152,6 +152,14 @@ def within_bits(a: Int, limit: Int, flags: Int) -> Int:
     return a
 
 
+@inlined_words
+def a_date(days: Int, flags: Int) -> Int:
+    """The day, if it has a date: from the 1st of January of year 1 to the 31st of December of 9999."""
+    if days < -719162 or days > 2932896:
+        fail(flags, OVERFLOW)
+    return days
+
+
 @words
 def compare_texts(dictionary: Int, a: Int, b: Int) -> Int:
     """Below, at or above 0 as string `a` sorts before, with or after string `b`, byte by byte."""

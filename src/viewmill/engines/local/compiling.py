@@ -26,6 +26,8 @@ _SOURCES = (
     "tables",
     "records",
     "chains",
+    "lanes",
+    "ordered_loops",
     "journal",
     "merging",
     "kernels",

@@ -22,6 +22,7 @@ from viewmill.engines.local.layout import (
     SLOT_ROOM,
     SLOTS,
 )
+from viewmill.engines.local.ordered_loops import touch_nodes, uproot_dead
 from viewmill.engines.local.raw import Int, peek, peek_byte, poke, poke_byte
 from viewmill.engines.local.records import free_record, grow, set_mask, tag_of_record, weights_at
 from viewmill.engines.local.tables import fill_with_zeros, mask_for, place_of
@@ -35,6 +36,7 @@ LONG = 2**16
 def sweep(block: Int) -> None:
     """End the batch: free the records that died in it and empty the journal."""
     unlink_dead(block)
+    uproot_dead(block)
     stride = 1 + peek(block, LANES)
     journal, live = peek(block, JOURNAL), peek(block, LIVE)
     for entry in range(peek(block, ENTRIES)):
@@ -69,6 +71,7 @@ def restore(block: Int) -> None:
         record = peek(entry, 0)
         if record < 0:
             record = ~record
+        touch_nodes(block, record)
         weights, some = weights_at(block, record), 0
         for lane in range(lanes):
             some |= peek(entry, 1 + lane)

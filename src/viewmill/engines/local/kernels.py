@@ -13,6 +13,15 @@ from viewmill.engines.local.journal import empty, end, restore, sweep
 from viewmill.engines.local.layout import ALIVE, EMITTED, LANES, LIVE, LIVING, SLOTS, WIDTH
 from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.merging import change_rows, drop_unkept, find_chunk, seek
+from viewmill.engines.local.ordered_loops import (
+    first_of_tree,
+    next_of_tree,
+    plant_listed,
+    plant_new,
+    root_at,
+    sum_between,
+    touch_nodes,
+)
 from viewmill.engines.local.raw import CHUNK, Int, peek, peek_byte, poke, room_for_chunk
 from viewmill.engines.local.records import journalled, weights_at
 from viewmill.engines.local.tables import copy_slots as copy_slots_words
@@ -30,7 +39,7 @@ def merge(block: Int, _: Int) -> Int:
         return 0
     tags, records = room_for_chunk(), room_for_chunk()
     flags = change_rows(block, 0, tags, records)
-    return flags | link_new(block, tags, records)
+    return flags | link_new(block, tags, records) | plant_new(block)
 
 
 @POOLS.export
@@ -43,7 +52,7 @@ def put(block: Int, _: Int) -> Int:
     tags, records = room_for_chunk(), room_for_chunk()
     flags = change_rows(block, 1, tags, records)
     flags |= drop_unkept(block)
-    return flags | link_new(block, tags, records)
+    return flags | link_new(block, tags, records) | plant_new(block)
 
 
 @POOLS.export
@@ -81,6 +90,19 @@ def clear(block: Int, _: Int) -> Int:
 def link_all(block: Int, number: Int) -> Int:
     """Fill the new slice `number`."""
     return link_everything(block, number, room_for_chunk(), room_for_chunk())
+
+
+@POOLS.export
+def plant_all(block: Int, number: Int, records: Int, count: Int) -> Int:
+    """Fill the new ordered index `number`: `records` is a list of all that are in the unique index."""
+    return plant_listed(block, number, records, count)
+
+
+@POOLS.export
+def touch(block: Int, record: Int) -> Int:
+    """Tell the ordered indexes that the weights of a record have changed."""
+    touch_nodes(block, record)
+    return 0
 
 
 @POOLS.export
@@ -139,3 +161,27 @@ def first(block: Int, number: Int, key: Int) -> Int:
 def after(block: Int, number: Int, record: Int) -> Int:
     """The next living record of the slice, or -1."""
     return next_of_chain(block, number, record)
+
+
+@POOLS.export
+def root(block: Int, number: Int, key: Int) -> Int:
+    """The root of the tree of an ordered index with the sub-key at an address, or -1."""
+    return root_at(block, number, key)
+
+
+@POOLS.export
+def add_up(block: Int, number: Int, top: Int, lane: Int, low: Int, high: Int, flags: Int) -> Int:
+    """The sum of a lane over the keys in (low, high] of a tree."""
+    return sum_between(block, number, top, lane, low, high, flags)
+
+
+@POOLS.export
+def outermost(block: Int, number: Int, top: Int, lane: Int, side: Int) -> Int:
+    """The least record of a tree (`side` 0), or the greatest (1), with a weight in a lane, or -1."""
+    return first_of_tree(block, number, top, lane, side)
+
+
+@POOLS.export
+def following(block: Int, number: Int, record: Int, lane: Int, side: Int) -> Int:
+    """The next record from that side on with a weight in a lane, or -1."""
+    return next_of_tree(block, number, record, lane, side)

@@ -44,9 +44,21 @@ BEGIN = 30
 ROLLBACK = 31
 CLEAR = 32
 FIND_ALL = 33  # f(block, request), see there
+TOUCH = 34  # f(block, record): its weights were changed by who knows no indexes
+
+ORDERS = 35  # how many ordered indexes there are
+
+# Ordered index i is at FIRST_ORDER + i * ORDER_WORDS. Its words are those of a slice, but for two:
+FIRST_ORDER = 40
+ORDER_WORDS = 16
+MOST_ORDERS = 8
+NODES = 1  # int64 [capacity, NODE_WORDS + lanes]: node i is that of record i
+ORDER_COLUMN = 2  # the position of the column that it is ordered by
+ORDER_DOUBLE = 9  # 1 if that holds doubles
+NODE_WORDS = 5  # of a node, before the sums of its lanes: see ordered_loops.py
 
 # Slice index i is at FIRST_SLICE + i * SLICE_WORDS
-FIRST_SLICE = 40
+FIRST_SLICE = FIRST_ORDER + MOST_ORDERS * ORDER_WORDS
 SLICE_WORDS = 16
 HEADS = 0  # int64 [chains], sub-key to the first record of its chain
 NEXTS = 1  # int64 [capacity], the next record of the chain, -1 at its end
@@ -65,6 +77,7 @@ GROW_OUT = 2
 SHRINK_JOURNAL = 3
 SHRINK_OUT = 4
 GROW_SLICE = 8  # and the number of the slice added to it
+GROW_ORDER = 2**16  # and the number of the ordered index added to it
 
 # Bits of LIVE
 ALIVE = 1

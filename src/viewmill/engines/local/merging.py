@@ -11,6 +11,7 @@ and says so, and whoever called undoes the batch. A sum of doubles that is zero 
 from __future__ import annotations
 
 from viewmill.engines.local.hashing import home, tag_of_words
+from viewmill.engines.local.lanes import is_double, lane_sum, wraps
 from viewmill.engines.local.layout import (
     ALIVE,
     DOUBLES,
@@ -35,12 +36,11 @@ from viewmill.engines.local.layout import (
     WEIGHTS,
     WIDTH,
 )
+from viewmill.engines.local.ordered_loops import touch_chunk, touch_nodes
 from viewmill.engines.local.raw import (
     CHUNK,
     OVERFLOW,
     Int,
-    bits,
-    double,
     peek,
     peek_byte,
     poke,
@@ -86,6 +86,7 @@ def change_rows(block: Int, replace: Int, tags: Int, records: Int) -> Int:
             flags |= put_chunk(block, chunk, count, records)
         else:
             flags |= add_chunk(block, chunk, count, records)
+        touch_chunk(block, count, records)
     return flags
 
 
@@ -187,24 +188,6 @@ def insert_chunk(block: Int, rows: Int, count: Int, tags: Int, records: Int) -> 
 
 
 @inlined_words
-def is_double(doubles: Int, lane: Int) -> Int:
-    return doubles >> lane & 1
-
-
-@inlined_words
-def lane_sum(old: Int, delta: Int, real: Int) -> Int:
-    if real:
-        return bits(double(old) + double(delta) + 0.0)  # -0.0 + 0.0 is 0.0
-    return old + delta
-
-
-@inlined_words
-def wraps(old: Int, delta: Int, new: Int, real: Int) -> Int:
-    """Negative if the sum of integers did not fit."""
-    return 0 if real else (old ^ new) & (delta ^ new)
-
-
-@inlined_words
 def add_rows(block: Int, rows: Int, count: Int, records: Int, lanes: Int, doubles: Int) -> Int:
     """Add the weights of every row to its record's. Returns flags."""
     live, living, base, size = peek(block, LIVE), peek(block, LIVING), peek(block, WEIGHTS), peek(block, WEIGHT_STRIDE)
@@ -295,6 +278,7 @@ def drop_unkept(block: Int) -> Int:
             full = room_for_entries(block, 1)
             if full == 0:
                 state = touched(block, record, state)
+                touch_nodes(block, record)
                 for lane in range(lanes):
                     poke(weights_at(block, record), lane, 0)
                 set_alive(block, record, state, 0)

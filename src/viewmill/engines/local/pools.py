@@ -34,9 +34,11 @@ from numpy.typing import NDArray
 
 from viewmill.engines.local import kernels, layout
 from viewmill.engines.local.indexes import Ints, SliceIndex, address, wider
-from viewmill.engines.local.layout import FIRST_SLICE, SLICE_WORDS
+from viewmill.engines.local.layout import FIRST_ORDER, FIRST_SLICE, MOST_ORDERS, ORDER_WORDS, SLICE_WORDS
 from viewmill.engines.local.libraries import CFunction
 from viewmill.engines.local.memory import Anonymous, Memory
+from viewmill.engines.local.ordered import MOST_LANES as MOST_ORDERED_LANES
+from viewmill.engines.local.ordered import Order, OrderedIndex
 from viewmill.engines.local.raw import FULL, OVERFLOW
 from viewmill.engines.local.tables import SMALLEST_TABLE, load_limit
 from viewmill.errors import DataError, InternalError
@@ -108,6 +110,7 @@ class Pool:
         self.address = address(self.arrays.block)
         """By which compiled code knows the pool, as long as it lives."""
         self._indexes: list[SliceIndex] = []
+        self._ordered: list[OrderedIndex] = []
         self._start_block()
         self._publish()
         for columns in slices:
@@ -117,6 +120,14 @@ class Pool:
     def slices(self) -> tuple[tuple[int, ...], ...]:
         """The columns of every slice, in the order of their numbers."""
         return tuple(index.columns for index in self._indexes)
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """What the ordered indexes are by, in the order of their numbers."""
+        return tuple(index.order for index in self._ordered)
+
+    def ordered_index(self, number: int) -> OrderedIndex:
+        return self._ordered[number]
 
     def slice_index(self, number: int) -> SliceIndex:
         return self._indexes[number]
@@ -128,7 +139,7 @@ class Pool:
     def nbytes(self) -> int:
         """Bytes of all arrays, used or reserved."""
         own = sum(array.nbytes for array in self.arrays.all())
-        return own + sum(array.nbytes for index in self._indexes for array in index.arrays)
+        return own + sum(array.nbytes for index in (*self._indexes, *self._ordered) for array in index.arrays)
 
     # Batches
 
@@ -212,6 +223,8 @@ class Pool:
             self._grow_journal(rows)
         for index in self._indexes:
             index.reserve(int(index.words[layout.CHAINS]) + rows)
+        for ordered in self._ordered:
+            ordered.reserve(int(ordered.words[layout.CHAINS]) + rows)
 
     def add_slice(self, columns: tuple[int, ...]) -> int:
         """Index all records by these columns, from now on. Returns the number of the slice."""
@@ -224,6 +237,34 @@ class Pool:
         self.check(kernels.link_all(self.address, number))
         self.arrays.block[layout.SLICES] = number + 1
         return number
+
+    def can_order(self) -> bool:
+        """Whether there is room for one more ordered index."""
+        return self.journalled and self.lanes <= MOST_ORDERED_LANES and len(self._ordered) < MOST_ORDERS
+
+    def add_order(self, order: Order) -> int:
+        """Keep all records in this order, from now on. Returns the number of the ordered index."""
+        number = len(self._ordered)
+        if not self.can_order():
+            raise InternalError(f"no ordered index number {number} for a pool of {self.lanes} lanes")
+        start = FIRST_ORDER + ORDER_WORDS * number
+        words = self.arrays.block[start : start + ORDER_WORDS]
+        index = OrderedIndex(order, words, len(self.arrays.live), self.lanes, self._memory)
+        self._ordered.append(index)
+        try:
+            records = self._in_order(order)
+            self.check(kernels.plant_all(self.address, number, address(records), len(records)))
+        except BaseException:
+            self._ordered.pop()
+            raise
+        self.arrays.block[layout.ORDERS] = number + 1
+        return number
+
+    def _in_order(self, order: Order) -> Ints:
+        """All records in the unique index, about as they will be ordered: neighbours are quick to link."""
+        records = np.flatnonzero(self.arrays.live[: self.arrays.block[layout.HIGH]])
+        columns = (order.column, *reversed(order.within))
+        return records[np.lexsort([self.arrays.keys[records, column] for column in columns])]
 
     def grow(self, what: int) -> None:
         """What compiled code asks for when it has no room: one of the words in `layout`."""
@@ -240,6 +281,8 @@ class Pool:
                 self.arrays.journal = self._memory.array((max(needed, SMALLEST_POOL), 1 + self.lanes), np.int64)
             case layout.SHRINK_OUT:
                 self._resize_out(max(needed, SMALLEST_POOL))
+            case _ if what >= layout.GROW_ORDER:
+                self._ordered[what - layout.GROW_ORDER].reserve(needed)
             case _:
                 self._indexes[what - layout.GROW_SLICE].reserve(needed)
         self._publish()
@@ -277,7 +320,7 @@ class Pool:
             arrays.keys = self._memory.longer(arrays.keys, capacity)
             arrays.weights = self._memory.longer(arrays.weights, capacity)
             arrays.live = self._memory.longer(arrays.live, capacity)
-            for index in self._indexes:
+            for index in (*self._indexes, *self._ordered):
                 index.grow_records(capacity)
         if needed > load_limit(len(arrays.slots)):
             arrays.slots = wider(self._memory, arrays.slots, int(arrays.block[layout.MASK]) + 1, needed)
@@ -335,6 +378,7 @@ _FUNCTIONS = {
     layout.ROLLBACK: kernels.rollback,
     layout.CLEAR: kernels.clear,
     layout.FIND_ALL: kernels.find_all,
+    layout.TOUCH: kernels.touch,
 }
 _NUMBERS = itertools.count()
 _POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()

@@ -163,10 +163,12 @@ def _checked(operation: str) -> Any:
         def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
             both: Callable[..., Any] = getattr(builder, f"{operation}_with_overflow")
             pair = both(args[0], args[1])
-            with builder.if_then(builder.extract_value(pair, 1), likely=False):
+            value = builder.extract_value(pair, 0)
+            null = builder.icmp_signed("==", value, _WORD(-(2**63)))  # a number, and taken for NULL by who reads it
+            with builder.if_then(builder.or_(builder.extract_value(pair, 1), null), likely=False):
                 word = builder.inttoptr(args[2], _WORD.as_pointer())
                 builder.store(builder.or_(builder.load(word), _WORD(OVERFLOW)), word)
-            return builder.extract_value(pair, 0)
+            return value
 
         return types.int64(types.int64, types.int64, types.int64), generate
 

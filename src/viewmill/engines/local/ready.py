@@ -16,6 +16,7 @@ from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.string_tables import StringTables
 from viewmill.engines.local.triggers import TriggerPlan
 
+
 class Surroundings(Protocol):
     """What functions find around them."""
 

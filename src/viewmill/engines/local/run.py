@@ -30,9 +30,9 @@ from viewmill.engines.local.placement import doubles, place
 from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.ready import Ready
+from viewmill.engines.local.scalars import CannotLower
 from viewmill.engines.local.single import OneRow, is_plain
 from viewmill.engines.local.sources import Source
-from viewmill.engines.local.scalars import CannotLower
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, plan_reading, plan_trigger
 from viewmill.engines.local.watching import Watch
@@ -130,7 +130,7 @@ class CompiledEngine:
         if run_schedule(reader.schedule.address, 0, 0, self._flags_at, 0, 0):
             self._forget()
             return None
-        source = reader.plan.lets["rows"]
+        source = reader.plan.lets[reader.plan.output]
         arrays = reader.lets[source.pool].arrays
         return arrays.out[: arrays.block[layout.EMITTED]].copy(), source
 

@@ -173,9 +173,10 @@ class ScalarLowering:
             case Call(op, (arg,)) if op in _CALENDAR and scalar_type(arg, self.types).name == "date":
                 low = self.lower(arg)
                 return Lowered(f"{op}_of({low.value})", low.null, type_)
-            case Call("date_add", (start, days)):
+            case Call("date_add", (start, days)) if type_.name == "date":
                 a, b = self.lower(start), self.lower(days)
-                return Lowered(f"({a.value} + {b.value})", _either(a.null, b.null), type_)
+                self.tables.fails = True
+                return Lowered(f"a_date({a.value} + {b.value}, flags)", _either(a.null, b.null), type_)
             case _:
                 op = scalar.op if isinstance(scalar, Call) else type(scalar).__name__
                 raise CannotLower(f"the function {op} on these arguments")

@@ -10,6 +10,7 @@ length. A statement for which there is no code is left to the interpreter, with 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -47,6 +48,7 @@ class TriggerPlan:
     functions: list[Lowered] = field(default_factory=list)
     assigned: dict[str, list[Lowered]] = field(default_factory=dict)  # by store
     interpreted: list[Interpreted] = field(default_factory=list)
+    output: str = ""  # the `let` with the rows of a view
 
     @property
     def lowered(self) -> list[Lowered]:
@@ -66,7 +68,7 @@ def plan_trigger(program: Program, info: RelationInfo, placed: Mapping[str, Sour
 
 
 def plan_reading(name: str, expr: Expr, columns: tuple[str, ...], placed: Mapping[str, Source]) -> TriggerPlan:
-    """Functions that emit the rows of an expression over stores, as those of a `let` that is called `rows`."""
+    """Functions that emit the rows of an expression over stores, as those of the `let` that is called `output`."""
     plan = TriggerPlan(f"{name}/output", ())
     _Planner(plan, placed, None).emit(columns, expr)
     return plan
@@ -96,6 +98,8 @@ class _Planner:
         later: list[Write] = []
         for s in statements:
             sets, lets = dict(self._sets), dict(self._plan.lets)
+            if s.op == ":=":
+                self._sets = {}  # it runs by itself, on stores that have changed since others made theirs
             try:
                 steps, write = self._prepared(s)
                 lower((*steps, Step((write,))), self._sources, self._plan.columns)
@@ -105,6 +109,7 @@ class _Planner:
                 continue
             if s.op == ":=":
                 self._plan.assigned[s.target] = [self._lowered((*steps, Step((write,), "put")))]
+                self._sets = sets
             elif s.op == "let":
                 first += [*steps, Step((write,), "merge")]
                 self._plan.lets[s.target] = write.target
@@ -115,9 +120,10 @@ class _Planner:
 
     def emit(self, columns: tuple[str, ...], expr: Expr) -> None:
         steps, body = self._without_sets(expr, anew=True)
-        target = self._let("rows", columns, body, None)
+        self._plan.output = self._new_name("rows")
+        target = self._let(self._plan.output, columns, body, None)
         self._plan.functions.append(self._lowered((*steps, Step((Write(target, columns, body, (False,)),)))))
-        self._plan.lets["rows"] = target
+        self._plan.lets[self._plan.output] = target
 
     def _cut(self, first: list[Step], later: list[Write]) -> None:
         while len(first) + len(later) > LONG and first:
@@ -153,8 +159,8 @@ class _Planner:
         def new_set(keys: tuple[str, ...], body: Expr) -> tuple[str, tuple[str, ...]]:
             form = tidy(body, {key: f"key {i}" for i, key in enumerate(keys)}), len(keys)
             if form not in self._sets:
-                name = f"set_{len(self._sets) + 1}"
                 body = self._ordered(hoist_batches(self._ordered(body), self._sources, new_set))
+                name = self._new_name("set")
                 target = self._let(name, keys, body, None)
                 steps.append(Step((Write(target, keys, body, (target.weight.is_floating,)),), "merge"))
                 self._plan.lets[name] = target
@@ -164,6 +170,11 @@ class _Planner:
 
         hoisted = hoist(self._ordered(expr), self._sources, new_set, anew=anew)
         return steps, self._ordered(hoist_batches(self._ordered(hoisted), self._sources, new_set))
+
+    def _new_name(self, stem: str) -> str:
+        """A name for rows of this plan that nothing else has."""
+        taken = {*self._placed, *self._plan.lets, self._plan.relation}
+        return next(name for name in map(f"{stem}_{{}}".format, itertools.count(1)) if name not in taken)
 
     def _ordered(self, expr: Expr) -> Expr:
         return order(expr, single=self._single)

@@ -40,7 +40,8 @@ def encode(value: object, type_: Type, dictionary: Strings) -> int:
         case float():
             return _double_bits(value)
         case Decimal():
-            return _fitting(int(value.scaleb(type_.scale, EXACT)), value)
+            scaled = value.scaleb(type_.scale, EXACT)
+            return _fitting(int(scaled) if scaled == int(scaled) else MOST + 1, value)
         case int() if type_.is_floating:
             return _double_bits(float(value))
         case int() if type_.is_decimal:

@@ -104,7 +104,7 @@ class Watch:
 
     def __init__(self, view: ViewPlan, placed: Mapping[str, Source], around: Surroundings) -> None:
         self._ready = Ready(plan_changes(view, placed), around)
-        self.rows = self._ready.plan.lets["rows"]
+        self.rows = self._ready.plan.lets[self._ready.plan.output]
         stores = [
             (around.pool(placed[name].pool).address, placed[name].lane, self._ready.lets[source.pool].address)
             for name, source in self._ready.plan.lets.items()
