@@ -17,7 +17,10 @@ from copy import copy
 from threading import RLock
 from typing import Literal, assert_never
 
+import pyarrow as pa
+
 from viewmill.algebra.functions import Number
+from viewmill.arrow import arrow_schema
 from viewmill.batch import Batch, NetChange
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.definition import Definition
@@ -287,6 +290,18 @@ class Mill:
             definition = self._definitions.view(name)
             contents, version = self._contents(definition.name), self._version
         return Result(definition.columns, tuple(present(contents, definition.presentation)), version)
+
+    def read_arrow(self, name: str) -> pa.Table:
+        """The same as an Arrow table: column by column, if the view has no order of its own."""
+        with self._lock:
+            definition = self._definitions.view(name)
+            how = definition.presentation
+            types = [column.type for column in definition.columns]
+            plain = not how.order and not how.cuts and not how.hidden
+            columns = self._engine.columns(definition.name, types) if plain else None
+        if columns is None:
+            return self.read(name).to_arrow()
+        return pa.table(columns, schema=arrow_schema(definition.columns))
 
     def _contents(self, view: str) -> dict[Row, int]:
         return {row: int(weight) for row, weight in self._engine.contents(view).items()}

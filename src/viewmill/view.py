@@ -26,7 +26,12 @@ from viewmill.wording import quoted, shown
 class Reader(Protocol):
     """What a view needs from its mill."""
 
+    @property
+    def version(self) -> int: ...
+
     def read(self, name: str) -> Result: ...
+
+    def read_arrow(self, name: str) -> pa.Table: ...
 
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]: ...
 
@@ -39,7 +44,7 @@ class View:
         self._reader = reader
 
     def to_arrow(self) -> pa.Table:
-        return self.read().to_arrow()
+        return self._reader.read_arrow(self.name)
 
     def to_pandas(self) -> Any:
         return self.read().to_pandas()
@@ -58,7 +63,7 @@ class View:
     @property
     def version(self) -> int:
         """The batch that the view shows."""
-        return self.read().version
+        return self._reader.version
 
     def __len__(self) -> int:
         return len(self.read())

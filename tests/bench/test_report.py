@@ -105,6 +105,11 @@ def test_tables_fit_a_terminal(run):
     assert "DBToaster" in text and "unfinished" in text and "Targets" in text
 
 
+def test_a_busy_machine_is_mentioned(run):
+    assert "not to be trusted" in markdown(replace(run, place=replace(run.place, load=1.5)), [])
+    assert "not to be trusted" not in markdown(run, [])
+
+
 def test_markdown_says_where_and_how(run):
     text = markdown(run, [])
     for words in ("commit abc1234", "a machine", "multiset", "### Targets", "DuckDB re-evaluation", "first_order"):

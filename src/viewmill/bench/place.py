@@ -15,7 +15,8 @@ _PACKAGES = ("viewmill", "numba", "numpy", "pyarrow", "duckdb")
 
 
 def here() -> Place:
-    return Place(_commit(), _machine(), _versions(), date.today().isoformat())
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return Place(_commit(), _machine(), _versions(), date.today().isoformat(), round(load, 2))
 
 
 def _commit() -> str:

@@ -31,7 +31,7 @@ def show(run: Run, console: Console) -> None:
     for grid in _on_terminal(run):
         console.print(grid)
         console.print()
-    for line in tables.problems(run):
+    for line in (*tables.problems(run), *_disturbance(run)):
         console.print(line, style="red", markup=False, highlight=False)
 
 
@@ -54,6 +54,7 @@ def markdown(run: Run, pictures: list[Path]) -> str:
         f"Commit {place.commit}, {place.date}. Machine: {place.machine}. {place.versions}.",
         "",
     ]
+    parts += [f"**{line}**\n" for line in _disturbance(run)]
     if run.cells:
         parts += [METHOD, "", f"Measured time per cell: {run.seconds:g} s.", ""]
     parts += [f"![{picture.stem}]({picture.name})\n" for picture in pictures if picture.suffix == ".png"]
@@ -62,6 +63,11 @@ def markdown(run: Run, pictures: list[Path]) -> str:
     if found:
         parts += ["### Cells without a figure", "", *(f"- {line}" for line in found), ""]
     return "\n".join(parts)
+
+
+def _disturbance(run: Run) -> Iterator[str]:
+    if run.place.disturbed:
+        yield f"The machine was busy before the run (load {run.place.load:g}): the figures are not to be trusted."
 
 
 def _usual(run: Run) -> Size:

@@ -118,12 +118,18 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where and when a run was made."""
+    """Where and when a run was made. `load` is the mean number of busy threads in the minute before it."""
 
     commit: str
     machine: str
     versions: str
     date: str
+    load: float = 0.0
+
+    @property
+    def disturbed(self) -> bool:
+        """Other work was running, and perhaps went on."""
+        return self.load > 0.7
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 A new process gets an empty cache directory (`VIEWMILL_CACHE`), and another new process then finds it filled. The first
 batch has thousands of rows for every relation that the query reads, so that every trigger is needed, and an engine that
-interprets what is small has to show how long it takes to compile. Imports are not counted.
+interprets what is small has to show how long it takes to compile. Importing the package is not counted; what it puts
+off until it is used is.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ _SOURCES = (
     "arithmetic",
     "emitting",
     "string_tables",
+    "ordered_lookup",
 )
 
 # Parts are not called from Python, and take half as long to compile without what that needs.

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from viewmill.catalog import Catalog
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Row, Rows, Table
 from viewmill.engines.local.values import TooWide
 from viewmill.program.nodes import EMPTY, Program
+from viewmill.types import Type
 
 if TYPE_CHECKING:  # what needs Numba is imported when something is compiled
     from viewmill.engines.local.pending import Pending
@@ -137,6 +140,10 @@ class LocalEngine:
             return self._fast.contents(view)
         assert self._slow is not None
         return self._slow.contents(view)
+
+    def columns(self, view: str, types: Sequence[Type]) -> list[pa.Array | pa.ChunkedArray] | None:
+        """The rows as Arrow columns of these types, in no order; None if they must be read one by one."""
+        return self._fast.columns(view, types) if self._fast is not None else None
 
     def store(self, name: str) -> Rows:
         return dict(self._tables[name].rows.items())

@@ -10,7 +10,7 @@ import hashlib
 from functools import lru_cache
 from typing import Any
 
-from viewmill.engines.local import arithmetic, emitting, layout, lookup, raw, string_tables
+from viewmill.engines.local import arithmetic, emitting, layout, lookup, ordered_lookup, raw, string_tables
 from viewmill.engines.local.libraries import CFunction, Library
 from viewmill.engines.local.scalars import NULL
 from viewmill.engines.local.wordcode import SourceFunction
@@ -21,6 +21,7 @@ _NAMES: dict[str, Any] = {
     "look_up": string_tables.look_up,
     **{name: getattr(raw, name) for name in ("add", "call", "double", "multiply", "peek", "poke", "subtract")},
     **{name: getattr(lookup, f"{name}_words") for name in ("after", "alive", "find", "first")},
+    **ordered_lookup.NAMES,
     **{name: value for name, value in vars(layout).items() if name.isupper()},
     **{name: value for name, value in vars(arithmetic).items() if not name.startswith("_")},
 }

@@ -103,7 +103,7 @@ class Tree:
     def _spelled_out(self, term: Expr) -> Iterator[Expr]:
         """Factors in order. A batch is scanned: what its columns must agree with becomes a test."""
         known: set[str] = set()
-        for factor in _factors(term):
+        for factor in flat_factors(term):
             if isinstance(factor, DeltaRelation) and self._sources(factor).kind == "batch":
                 fresh = Names(variables(term))
                 new = [fresh.fresh(v) if v in known or v in factor.vars[:i] else v for i, v in enumerate(factor.vars)]
@@ -200,14 +200,14 @@ def _products(expr: Expr) -> Iterator[Expr]:
             yield expr
 
 
-def _factors(expr: Expr) -> Iterator[Expr]:
+def flat_factors(expr: Expr) -> Iterator[Expr]:
     """Factors in order, those of sums over products among them: adding up is left to the target."""
     match expr:
         case Product(factors):
             for factor in factors:
-                yield from _factors(factor)
+                yield from flat_factors(factor)
         case AggSum(_, Product() | Relation() | DeltaRelation() | AggSum() as body):
-            yield from _factors(body)
+            yield from flat_factors(body)
         case _:
             yield expr
 

@@ -12,6 +12,7 @@ from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.libraries import CFunction
 from viewmill.engines.local.lower import Lowered, Word
 from viewmill.engines.local.many import Group, Schedule
+from viewmill.engines.local.ordered import Order
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.string_tables import StringTables
 from viewmill.engines.local.triggers import TriggerPlan
@@ -73,6 +74,9 @@ class Ready:
             case "slice":
                 name, columns = what
                 return _slice_number(self._pool(name), columns)
+            case "order":
+                name, order = what
+                return _order_number(self._pool(name), order)
             case "text":
                 return self._around.dictionary.code(what)
             case "table":
@@ -83,3 +87,7 @@ class Ready:
 
 def _slice_number(pool: Pool, columns: tuple[int, ...]) -> int:
     return pool.slices.index(columns) if columns in pool.slices else pool.add_slice(columns)
+
+
+def _order_number(pool: Pool, order: Order) -> int:
+    return pool.orders.index(order) if order in pool.orders else pool.add_order(order)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
 from viewmill.algebra.functions import EXACT
 from viewmill.algebra.schema import relations
@@ -21,7 +22,7 @@ from viewmill.engines.interpreter.engine import Interpreter, deferrable, in_orde
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.engines.local import layout
 from viewmill.engines.local.columnar import Columnar
-from viewmill.engines.local.decode import decode_rows
+from viewmill.engines.local.decode import decode_columns, decode_rows
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.many import Group, run_schedule
@@ -30,13 +31,14 @@ from viewmill.engines.local.placement import doubles, place
 from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.ready import Ready
-from viewmill.engines.local.scalars import CannotLower
+from viewmill.engines.local.scalars import CannotLower, same_form
 from viewmill.engines.local.single import OneRow, is_plain
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, plan_reading, plan_trigger
 from viewmill.engines.local.watching import Watch
 from viewmill.program.nodes import Program, Statement, Store
+from viewmill.types import Type
 
 
 class Declined(Exception):
@@ -133,6 +135,18 @@ class CompiledEngine:
         source = reader.plan.lets[reader.plan.output]
         arrays = reader.lets[source.pool].arrays
         return arrays.out[: arrays.block[layout.EMITTED]].copy(), source
+
+    def columns(self, view: str, types: Sequence[Type]) -> list[pa.Array | pa.ChunkedArray] | None:
+        """The view's leading columns as Arrow, each row as often as it occurs; None if that takes the long way."""
+        read = self._read(view)
+        if read is None:
+            return None
+        codes, source = read
+        weights = codes[:, len(source.keys)]
+        if len(types) < len(source.keys) or not all(map(same_form, source.types, types)) or (weights < 0).any():
+            return None
+        rows = codes if (weights == 1).all() else np.repeat(codes, weights, axis=0)
+        return decode_columns(rows[:, : len(types)], types, self.dictionary)
 
     def _reader(self, view: str) -> Ready | None:
         if view not in self._readers:

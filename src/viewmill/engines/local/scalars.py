@@ -82,7 +82,7 @@ class ScalarLowering:
 
     def code(self, scalar: Scalar, type_: Type) -> str:
         """Source for the code of a value as `type_`, NULL included."""
-        if isinstance(scalar, Var) and _same_form(self.types.get(scalar.name, VOID), type_):
+        if isinstance(scalar, Var) and same_form(self.types.get(scalar.name, VOID), type_):
             return self.name(scalar.name)
         low = self.to(self.lower(scalar), type_, exactly=True)
         coded = f"bits({low.value})" if type_.is_floating else f"int64({low.value})"
@@ -316,7 +316,7 @@ class ScalarLowering:
 
     def to(self, low: Lowered, type_: Type, *, exactly: bool = False) -> Lowered:
         """The value in the form of another type of its kind; `exactly`, if no digit can be lost."""
-        if low.type == VOID or _same_form(low.type, type_):
+        if low.type == VOID or same_form(low.type, type_):
             return low if not type_.is_floating or low.type != VOID else Lowered("0.0", "True", type_)
         if type_.is_floating and low.type.is_exact:
             return Lowered(f"(float64({low.value}) / {float(10**low.type.scale)!r})", low.null, type_)
@@ -330,7 +330,7 @@ class ScalarLowering:
         raise CannotLower(f"{low.type} as {type_}")
 
 
-def _same_form(left: Type, right: Type) -> bool:
+def same_form(left: Type, right: Type) -> bool:
     """Kept in the same way: the same kind of number, with the point in the same place."""
     if left.is_exact and right.is_exact:
         return left.scale == right.scale
