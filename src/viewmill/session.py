@@ -328,6 +328,10 @@ class Mill:
 
     def status(self) -> Status:
         """Version, rows, stores, and how each view is maintained and why."""
+        with self._lock:
+            return self._status()
+
+    def _status(self) -> Status:
         return Status(
             self._version,
             tuple(
@@ -338,7 +342,7 @@ class Mill:
                 ViewStatus(name, len(self.read(name)), view.maintain, self._definitions.program.views[name].maintenance)
                 for name, view in self._definitions.views.items()
             ),
-            tuple(StoreStatus(name, len(self._engine.store(name))) for name in self._definitions.program.stores),
+            tuple(StoreStatus(name, *self._engine.size(name)) for name in self._definitions.program.stores),
         )
 
     def _select(self, query: ParsedQuery) -> Result:

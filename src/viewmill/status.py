@@ -32,8 +32,11 @@ class ViewStatus:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
+    """`bytes` are all that the store has reserved; None while the mill is small and interpreted."""
+
     name: str
     rows: int
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,9 @@ class Status:
                 head = ("", "")
             if not view.maintenance:
                 views.add_row(*head, "", "constant", "it reads no relation")
-        stores = _table("store", "#rows")
+        stores = _table("store", "#rows", "#bytes")
         for store in self.stores:
-            stores.add_row(store.name, str(store.rows))
+            stores.add_row(store.name, str(store.rows), "" if store.bytes is None else f"{store.bytes:,}")
         return relations, views, stores
 
 

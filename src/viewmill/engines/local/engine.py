@@ -145,5 +145,11 @@ class LocalEngine:
         """The rows as Arrow columns of these types, in no order; None if they must be read one by one."""
         return self._fast.columns(view, types) if self._fast is not None else None
 
+    def size(self, store: str) -> tuple[int, int | None]:
+        """Rows of a store, and its bytes if it is in a pool."""
+        if self._fast is not None:
+            return self._fast.size(store)
+        return len(self._tables[store].rows), None
+
     def store(self, name: str) -> Rows:
         return dict(self._tables[name].rows.items())

@@ -43,7 +43,7 @@ from viewmill.algebra.nodes import (
 )
 from viewmill.algebra.scalars import Call, Var, can_fail
 from viewmill.algebra.scalars import variables as scalar_variables
-from viewmill.algebra.schema import Names, inputs, relations, schema, variables
+from viewmill.algebra.schema import Names, deltas, inputs, relations, schema, variables
 from viewmill.algebra.typing import scalar_type, weight_type
 from viewmill.engines.local.hoist import is_distinct, is_overlay
 from viewmill.engines.local.paths import Branch, Lane, Leaf, Tree, Write, flat_factors
@@ -494,11 +494,11 @@ class _Function:
         low, high = self._fresh("low"), self._fresh("high")
         self._line(f"{low} = NULL")
         self._line(f"{high} = MOST")
-        depth = self._depth
+        depth, late = self._depth, dict(self._late)
         for bound in found.bounds:
             self._narrow(found.place, bound, low, high)
         then([*weight, self._between(found.place, low, high)])
-        self._depth = depth
+        self._depth, self._late = depth, late
         if found.change is not None:
             with self._binding():
                 self._emit(found.change, weight, lambda more: self._product(found.tests, more, then))
@@ -905,8 +905,8 @@ def _summed_first(write: Write) -> Write:
     names = Names(variables(write.expr))
     parts = []
     for term in terms(write.expr):
-        body = flat_factors(term)
-        if any(isinstance(factor, Lift) and relations(factor) and inputs(factor) for factor in body):
+        nested = any(isinstance(f, Lift) and relations(f) and inputs(f) for f in flat_factors(term))
+        if nested and not deltas(term):
             var = names.fresh("sum")
             term = product(Lift(var, agg_sum((), term)), Value(Var(var)))
         parts.append(term)

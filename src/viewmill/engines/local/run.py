@@ -160,18 +160,16 @@ class CompiledEngine:
     def store(self, name: str) -> Rows:
         return dict(self._slow._tables[name].rows.items())
 
-    def rows_of(self, view: str) -> int:
-        return len(self.contents(view))
-
     @property
     def nbytes(self) -> int:
         lets = sum(pool.nbytes for trigger in self._triggers.values() for pool in trigger.lets.values())
         return sum(pool.nbytes for pool in self._pools.values()) + lets + self.dictionary.nbytes
 
-    def store_bytes(self, name: str) -> int:
-        """Bytes of a store: its share of the pool it is a lane of."""
-        source = self._placed[name]
-        return self._pools[source.pool].nbytes // source.lanes
+    def size(self, store: str) -> tuple[int, int]:
+        """Rows of a store, and bytes: all of its pool if that is its own, else its share."""
+        source = self._placed[store]
+        pool = self._pools[source.pool]
+        return int(np.count_nonzero(pool.rows()[1][:, source.lane])), pool.nbytes // source.lanes
 
     def code(self, relation: str) -> TriggerPlan:
         return self._trigger(relation).plan

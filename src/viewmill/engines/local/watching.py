@@ -68,6 +68,8 @@ def _swap(block: Int) -> None:
             some |= int(old != 0)
         state = peek_byte(live, record)
         poke_byte(live, record, (state & ~layout.ALIVE) | (layout.ALIVE if some else 0))
+        if peek(block, layout.ORDERS) != 0:
+            call(peek(block, layout.TOUCH), block, record)
 
 
 # Words of what is watched
