@@ -154,4 +154,3 @@ def test_a_row_that_stops_to_pass_a_test_is_gone(maintain: str) -> None:
         batch.delete("s", [(1, 1)])
         batch.insert("s", [(1, 5)])
     assert list(mill.view("v")) == []
-

@@ -20,7 +20,7 @@ _NAMES: dict[str, Any] = {
     "is_full": emitting.is_full,
     "look_up": string_tables.look_up,
     **{name: getattr(raw, name) for name in ("add", "call", "double", "multiply", "peek", "poke", "subtract")},
-    **{name: getattr(lookup, f"{name}_words") for name in ("after", "alive", "find", "first")},
+    **{name: getattr(lookup, name) for name in ("after", "alive", "find", "first")},
     **ordered_lookup.NAMES,
     **{name: value for name, value in vars(layout).items() if name.isupper()},
     **{name: value for name, value in vars(arithmetic).items() if not name.startswith("_")},

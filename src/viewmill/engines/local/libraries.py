@@ -18,7 +18,7 @@ import ctypes
 import hashlib
 import os
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,10 +27,18 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from viewmill.engines.local.codecache import directory
-from viewmill.engines.local.compiling import fingerprint
 from viewmill.engines.local.wordcode import WordFunction, WordModule
 
 _SPEED = 3
+
+
+@cache
+def fingerprint() -> str:
+    """Of every source that C functions may be made from."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 class CFunction:
@@ -107,7 +115,7 @@ class Library:
 
 
 def _machine() -> Any:
-    """This machine, as Numba sees it."""
+    """This machine, with all that its processor has."""
     triple = llvm.get_process_triple()
     static = triple.startswith(("x86", "i386", "i686"))
     return llvm.Target.from_triple(triple).create_target_machine(

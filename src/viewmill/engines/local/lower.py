@@ -557,8 +557,15 @@ class _Function:
             for piece in found.pieces:
                 with self._binding():
                     self._piece(found, piece, weight, then)
+            if found.place.key in found.place.source.nullable:
+                self._without_key(found, weight, then)
         with self._inside("else:"):
             self._product((found.place.atom, *found.lifts, *found.tests), weight, then)
+
+    def _without_key(self, found: Threshold, weight: Weights, then: Then) -> None:
+        """Rows whose key is NULL are in no range, and nothing is above them or below."""
+        factors = (found.place.atom, *found.lifts, *found.tests)
+        self._assign(found.place.var, "NULL", weight, lambda more: self._product(factors, more, then))
 
     def _check_ends(self, found: Threshold) -> None:
         """A test that is an error for some row is one for the first row or for the last."""

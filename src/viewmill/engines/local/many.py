@@ -6,17 +6,20 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from viewmill.engines.local.compiling import kernel
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.layout import BEGIN, MERGE
+from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.raw import Int, call, call_run, peek
+from viewmill.engines.local.wordcode import words
+
+TRIGGERS = Library("triggers")
 
 
-@kernel
-def call_each(blocks: Int, count: Int, word: Int) -> Int:
+@words
+def each(blocks: Int, count: Int, word: Int) -> Int:
     """Call the function whose address is in a word of every block. All their flags together."""
-    flags = np.int64(0)
+    flags = 0
     for i in range(count):
         block = peek(blocks, i)
         flags |= call(peek(block, word), block, 0)
@@ -30,19 +33,23 @@ TARGETS = 4  # address of blocks, and how many: pools whose rows are merged at t
 SCHEDULE = 6
 
 
-@kernel
-def run_schedule(schedule: Int, batch: Int, rows: Int, flags: Int, begin: Int, merge: Int) -> Int:
+@words
+def scheduled(schedule: Int, batch: Int, rows: Int, flags: Int, begin: Int, merge: Int) -> Int:
     """Run a trigger. `begin`: the last batch changed just these targets, and is over."""
     targets, count = peek(schedule, TARGETS), peek(schedule, TARGETS + 1)
     if begin != 0:
-        call_each(targets, count, BEGIN)
-    call_each(peek(schedule, TEMPORARY), peek(schedule, TEMPORARY + 1), BEGIN)
+        each(targets, count, BEGIN)
+    each(peek(schedule, TEMPORARY), peek(schedule, TEMPORARY + 1), BEGIN)
     functions = peek(schedule, FUNCTIONS)
     for i in range(peek(schedule, FUNCTIONS + 1)):
         call_run(peek(functions, 2 * i), peek(functions, 2 * i + 1), batch, rows, flags)
         if peek(flags, 0) != 0:
             return peek(flags, 0)
-    return call_each(targets, count, MERGE) if merge != 0 else 0
+    return each(targets, count, MERGE) if merge != 0 else 0
+
+
+call_each = TRIGGERS.export(each)
+run_schedule = TRIGGERS.export(scheduled)
 
 
 class Group:
@@ -58,7 +65,7 @@ class Group:
 
     def call(self, word: int) -> int:
         """Call a function of every pool (`layout.MERGE` and so on)."""
-        return int(call_each(self._at, len(self.pools), word)) if self.pools else 0
+        return call_each(self._at, len(self.pools), word) if self.pools else 0
 
     def check(self, flags: int) -> None:
         """Raise what the flags stand for, if it is memory that could not be had."""

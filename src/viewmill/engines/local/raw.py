@@ -2,7 +2,7 @@
 
 A pool is a few arrays that may grow and move, so compiled code is given addresses, and reads and writes 64-bit words
 there: `peek(base, i)` is the i-th word at `base`. Passing one integer costs a tenth of passing an array, the code is
-compiled in half the time, and a pool of millions of records is handed over in no time. Nothing here checks bounds; the
+compiled in no time, and a pool of millions of records is handed over at once. Nothing here checks bounds; the
 callers' loops do.
 
 Arithmetic that may not fit reports to a word of *flags* and goes on with what it has. Who runs the code looks at the
@@ -11,14 +11,11 @@ flags at the end, and undoes everything if any is set.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
-from viewmill.engines.local.compiling import intrinsic
+from viewmill.engines.local.wordcode import WORD, instruction
 
 Int: TypeAlias = Any  # int64 in compiled code
 Real: TypeAlias = Any  # float64 in compiled code
@@ -30,7 +27,6 @@ FULL = 4  # a pool cannot grow
 # Rows are handled in chunks: short loops that hash, then probe, then update let cache misses overlap.
 CHUNK = 128
 
-_WORD = ir.IntType(64)
 _BYTE = ir.IntType(8)
 _HALF = ir.IntType(32)
 
@@ -39,142 +35,97 @@ def _pointer(builder: Any, address: Any, to: Any, index: Any) -> Any:
     return builder.gep(builder.inttoptr(address, to.as_pointer()), [index])
 
 
-@intrinsic
-def peek(context: Any, base: Int, index: Int) -> Any:
+@instruction
+def peek(builder: Any, base: Any, index: Any) -> Any:
     """The word number `index` at `base`."""
-
-    def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(_pointer(builder, args[0], _WORD, args[1]))
-
-    return types.int64(types.int64, types.int64), generate
+    return builder.load(_pointer(builder, base, WORD, index))
 
 
-@intrinsic
-def poke(context: Any, base: Int, index: Int, value: Int) -> Any:
+@instruction
+def poke(builder: Any, base: Any, index: Any, value: Any) -> Any:
     """Set the word number `index` at `base`."""
-
-    def generate(target: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[2], _pointer(builder, args[0], _WORD, args[1]))
-        return target.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64), generate
+    builder.store(value, _pointer(builder, base, WORD, index))
+    return value
 
 
-@intrinsic
-def peek_half(context: Any, base: Int, index: Int) -> Any:
+@instruction
+def peek_half(builder: Any, base: Any, index: Any) -> Any:
     """The signed 32-bit number `index` at `base`."""
-
-    def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.sext(builder.load(_pointer(builder, args[0], _HALF, args[1])), _WORD)
-
-    return types.int64(types.int64, types.int64), generate
+    return builder.sext(builder.load(_pointer(builder, base, _HALF, index)), WORD)
 
 
-@intrinsic
-def peek_byte(context: Any, base: Int, index: Int) -> Any:
+@instruction
+def peek_byte(builder: Any, base: Any, index: Any) -> Any:
     """The byte number `index` at `base`, from 0 to 255."""
-
-    def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.zext(builder.load(_pointer(builder, args[0], _BYTE, args[1])), _WORD)
-
-    return types.int64(types.int64, types.int64), generate
+    return builder.zext(builder.load(_pointer(builder, base, _BYTE, index)), WORD)
 
 
-@intrinsic
-def poke_byte(context: Any, base: Int, index: Int, value: Int) -> Any:
-    def generate(target: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(builder.trunc(args[2], _BYTE), _pointer(builder, args[0], _BYTE, args[1]))
-        return target.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64), generate
+@instruction
+def poke_byte(builder: Any, base: Any, index: Any, value: Any) -> Any:
+    """Set the byte number `index` at `base`."""
+    builder.store(builder.trunc(value, _BYTE), _pointer(builder, base, _BYTE, index))
+    return value
 
 
-@intrinsic
-def bits(context: Any, value: Real) -> Any:
+@instruction
+def bits(builder: Any, value: Any) -> Any:
     """The bits of a double."""
-
-    def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], _WORD)
-
-    return types.int64(types.float64), generate
+    return builder.bitcast(value, WORD)
 
 
-@intrinsic
-def double(context: Any, code: Int) -> Any:
+@instruction
+def double(builder: Any, code: Any) -> Any:
     """The double with these bits."""
-
-    def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
+    return builder.bitcast(code, ir.DoubleType())
 
 
-@intrinsic
-def prefetch(context: Any, base: Int, index: Int) -> Any:
-    """Fetch the cache line of the word number `index` at `base`, which need not be a valid address."""
-
-    def generate(target: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_pointer(builder, args[0], _WORD, args[1]), _BYTE.as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _HALF, _HALF, _HALF])
-        insert: Any = cgutils.get_or_insert_function
-        function = insert(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [pointer, _HALF(0), _HALF(3), _HALF(1)])  # to read, to all caches, data
-        return target.get_dummy_value()
-
-    return types.none(types.int64, types.int64), generate
+@instruction
+def prefetch(builder: Any, base: Any, index: Any) -> Any:
+    """Have the memory at a word fetched, for who reads it soon."""
+    pointer = _pointer(builder, base, WORD, index)
+    name = "llvm.prefetch.p0"
+    if name not in builder.module.globals:
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, _HALF, _HALF, _HALF])
+        ir.Function(builder.module, kind, name)
+    builder.call(builder.module.globals[name], [pointer, _HALF(0), _HALF(3), _HALF(1)])  # to read, to all caches, data
+    return WORD(0)
 
 
-@intrinsic
-def room_for_chunk(context: Any) -> Any:
+@instruction
+def room_for_chunk(builder: Any) -> Any:
     """The address of CHUNK words on the stack, gone when the function returns."""
-
-    def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-        alloca: Any = cgutils.alloca_once
-        return builder.ptrtoint(alloca(builder, _WORD, size=CHUNK), _WORD)
-
-    return types.int64(), generate
+    with builder.goto_entry_block():
+        room = builder.alloca(WORD, size=CHUNK)
+    return builder.ptrtoint(room, WORD)
 
 
-@intrinsic
-def call(context: Any, function: Int, first: Int, second: Int) -> Any:
+@instruction
+def call(builder: Any, function: Any, first: Any, second: Any) -> Any:
     """Call a C function of two words by its address. Its code is not compiled into the caller's."""
-
-    def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(_WORD, [_WORD, _WORD])
-        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), [args[1], args[2]])
-
-    return types.int64(types.int64, types.int64, types.int64), generate
+    kind = ir.FunctionType(WORD, [WORD, WORD])
+    return builder.call(builder.inttoptr(function, kind.as_pointer()), [first, second])
 
 
-@intrinsic
-def call_run(context: Any, function: Int, env: Int, batch: Int, rows: Int, flags: Int) -> Any:
+@instruction
+def call_run(builder: Any, function: Any, env: Any, batch: Any, rows: Any, flags: Any) -> Any:
     """Call a generated function by its address."""
-
-    def generate(target: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [_WORD] * 4)
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return target.get_dummy_value()
-
-    return types.none(*[types.int64] * 5), generate
+    kind = ir.FunctionType(WORD, [WORD] * 4)
+    return builder.call(builder.inttoptr(function, kind.as_pointer()), [env, batch, rows, flags])
 
 
 def _checked(operation: str) -> Any:
-    def typed(context: Any, a: Int, b: Int, flags: Int) -> Any:
-        def generate(_: Any, builder: Any, signature: Any, args: Any) -> Any:
-            both: Callable[..., Any] = getattr(builder, f"{operation}_with_overflow")
-            pair = both(args[0], args[1])
-            value = builder.extract_value(pair, 0)
-            null = builder.icmp_signed("==", value, _WORD(-(2**63)))  # a number, and taken for NULL by who reads it
-            with builder.if_then(builder.or_(builder.extract_value(pair, 1), null), likely=False):
-                word = builder.inttoptr(args[2], _WORD.as_pointer())
-                builder.store(builder.or_(builder.load(word), _WORD(OVERFLOW)), word)
-            return value
+    def generate(builder: Any, a: Any, b: Any, flags: Any) -> Any:
+        pair = getattr(builder, f"{operation}_with_overflow")(a, b)
+        value = builder.extract_value(pair, 0)
+        null = builder.icmp_signed("==", value, WORD(-(2**63)))  # a number, and taken for NULL by who reads it
+        with builder.if_then(builder.or_(builder.extract_value(pair, 1), null), likely=False):
+            word = builder.inttoptr(flags, WORD.as_pointer())
+            builder.store(builder.or_(builder.load(word), WORD(OVERFLOW)), word)
+        return value
 
-        return types.int64(types.int64, types.int64, types.int64), generate
-
-    return typed
+    return instruction(generate)
 
 
-add = intrinsic(_checked("sadd"))
-subtract = intrinsic(_checked("ssub"))
-multiply = intrinsic(_checked("smul"))
+add = _checked("sadd")
+subtract = _checked("ssub")
+multiply = _checked("smul")

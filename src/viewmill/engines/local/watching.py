@@ -14,18 +14,18 @@ import numpy as np
 
 from viewmill.algebra.schema import relations
 from viewmill.engines.local import layout
-from viewmill.engines.local.compiling import kernel
 from viewmill.engines.local.indexes import address
-from viewmill.engines.local.many import Group, call_each, run_schedule
+from viewmill.engines.local.many import TRIGGERS, Group, each, scheduled
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.raw import FULL, Int, call, peek, peek_byte, poke, poke_byte
 from viewmill.engines.local.ready import Ready, Surroundings
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.triggers import plan_changes
+from viewmill.engines.local.wordcode import words
 from viewmill.program.nodes import ViewPlan
 
 
-@kernel
+@words
 def _emit_changed(block: Int, lane: Int, target: Int) -> Int:
     """Put the keys that changed in a lane into another pool."""
     lanes, width = peek(block, layout.LANES), peek(block, layout.WIDTH)
@@ -50,7 +50,7 @@ def _emit_changed(block: Int, lane: Int, target: Int) -> Int:
     return call(peek(target, layout.MERGE), target, 0)
 
 
-@kernel
+@words
 def _swap(block: Int) -> None:
     """Exchange the weights of all that the batch touched with those before it."""
     lanes = peek(block, layout.LANES)
@@ -65,7 +65,7 @@ def _swap(block: Int) -> None:
             old = peek(at, 1 + lane)
             poke(at, 1 + lane, peek(weights, record * lanes + lane))
             poke(weights, record * lanes + lane, old)
-            some |= int(old != 0)
+            some |= old != 0
         state = peek_byte(live, record)
         poke_byte(live, record, (state & ~layout.ALIVE) | (layout.ALIVE if some else 0))
         if peek(block, layout.ORDERS) != 0:
@@ -80,25 +80,28 @@ OUTPUT = 6  # the schedule of the output
 WATCHED = 7
 
 
-@kernel
+@words
 def _run(watched: Int, flags: Int, before: Int) -> Int:
-    call_each(peek(watched, TEMPORARY), peek(watched, TEMPORARY + 1), layout.BEGIN)
-    failed = np.int64(0)
+    each(peek(watched, TEMPORARY), peek(watched, TEMPORARY + 1), layout.BEGIN)
+    failed = 0
     changed = peek(watched, CHANGED)
     for i in range(peek(watched, CHANGED + 1)):
         failed |= _emit_changed(peek(changed, 3 * i), peek(changed, 3 * i + 1), peek(changed, 3 * i + 2))
     if before != 0:
         _swap_all(peek(watched, READ), peek(watched, READ + 1))
-    failed |= run_schedule(peek(watched, OUTPUT), 0, 0, flags, 0, 0)
+    failed |= scheduled(peek(watched, OUTPUT), 0, 0, flags, 0, 0)
     if before != 0:
         _swap_all(peek(watched, READ), peek(watched, READ + 1))
     return failed
 
 
-@kernel
+@words
 def _swap_all(blocks: Int, count: Int) -> None:
     for i in range(count):
         _swap(peek(blocks, i))
+
+
+_run_watch = TRIGGERS.export(_run)
 
 
 class Watch:
@@ -130,7 +133,7 @@ class Watch:
 
     def run(self, flags: int, *, before: bool) -> int:
         """Evaluate the restricted output, now or as it was `before` the batch, into the rows' pool. Returns flags."""
-        return int(_run(self._at, flags, before))
+        return _run_watch(self._at, flags, before)
 
     @property
     def out(self) -> Pool:

@@ -11,7 +11,7 @@ record pools are about sixty small functions; this way they are machine code in 
 
 Words wrap, compare as signed numbers, and are true unless they are 0; `>>` keeps the sign. There are assignments,
 `if`, `while`, `for` over a `range` that goes up, `return`, `break` and `continue`, calls of other such functions, of
-the intrinsics in `raw.py`, and of `min` and `max`. A global name is a constant. A function with a parameter `*rest` is
+the instructions in `raw.py`, and of `min` and `max`. A global name, or one of a module, is a constant. A function with a parameter `*rest` is
 compiled for each number of words it is called with, and can only pass them on; a tuple stands for its words. Doubles
 exist inside a function, as `total = total + double(x)`: a variable is one if its first value is, and what is returned or
 passed on is a word. Anything else is refused when it is compiled.
@@ -166,13 +166,6 @@ class WordModule:
         return self._module.globals[name]
 
 
-class _NumbaContext:
-    """As much of Numba's as the intrinsics in `raw.py` look at."""
-
-    def get_dummy_value(self) -> Any:
-        return WORD(0)
-
-
 class _Body:
     """One walk over the tree of a function. Variables are words on the stack, until LLVM knows better."""
 
@@ -304,6 +297,8 @@ class _Body:
                 return WORD(int(value))
             case ast.Name(name):
                 return self._named(name, node)
+            case ast.Attribute(ast.Name(module), name):
+                return self._constant(getattr(self._function.named(module), name, None), node)
             case ast.BinOp(left, operator, right) if type(operator) in _ARITHMETIC:
                 return self._arithmetic(_ARITHMETIC[type(operator)], self._value(left), self._value(right))
             case ast.UnaryOp(ast.USub(), operand):
@@ -325,7 +320,9 @@ class _Body:
             return self._builder.load(self._variables[name])
         if name in self._function.assigned:
             self._refuse(node)  # before it has a value
-        constant = self._function.named(name)
+        return self._constant(self._function.named(name), node)
+
+    def _constant(self, constant: Any, node: ast.expr) -> Any:
         if not isinstance(constant, Integral):
             self._refuse(node)
         return WORD(int(constant))
@@ -368,9 +365,6 @@ class _Body:
         if called in _EXTREME:
             left, right = arguments
             return self._builder.select(self._builder.icmp_signed(_EXTREME[called], left, right), left, right)
-        if hasattr(called, "_defn"):  # an intrinsic of Numba's
-            signature, generate = called._defn(None, *[None] * len(arguments))
-            return generate(_NumbaContext(), self._builder, signature, arguments)
         self._refuse(node)
 
     def _compared(self, sign: str, left: Any, right: Any) -> Any:
