@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import numba
 import numpy as np
 import typer
 from rich.console import Console
@@ -30,6 +29,7 @@ from viewmill.engines.local.layout import (
     POOL,
     WEIGHTS,
 )
+from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.lookup import find
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.raw import call, peek, poke
@@ -37,7 +37,10 @@ from viewmill.engines.local.raw import call, peek, poke
 BATCH = 10_000
 
 
-@numba.njit(error_model="numpy", nogil=True)
+LOOPS = Library("benchmark", kept=False)
+
+
+@LOOPS.export
 def feed(block: Any, rows: Any, stride: Any, total: Any, batch: Any) -> Any:
     """Begin a batch, emit its rows, merge them, and so on."""
     flags = 0
@@ -55,7 +58,7 @@ def feed(block: Any, rows: Any, stride: Any, total: Any, batch: Any) -> Any:
     return flags
 
 
-@numba.njit(error_model="numpy", nogil=True)
+@LOOPS.export
 def find_2(block: Any, rows: Any, stride: Any, total: Any) -> Any:
     """A loop of look-ups as generated code has it, one row after the other."""
     found, lanes = 0, stride - 2

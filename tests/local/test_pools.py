@@ -14,14 +14,15 @@ import tempfile
 import threading
 import weakref
 from dataclasses import dataclass, field
+from functools import cache
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viewmill.engines.local import hashing, kernels, layout, lookup, tables
+from viewmill.engines.local import hashing, kernels, layout, tables
+from viewmill.engines.local.generated import compiled
 from viewmill.engines.local.journal import LONG
 from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.memory import LARGE, Anonymous, Mapped
@@ -121,19 +122,41 @@ def word(pool: Pool, name: int) -> int:
     return int(pool.arrays.block[name])
 
 
-@numba.njit
+@cache
+def generated(source: str):
+    """A function as statements are compiled, with a table of what it is given and what it answers."""
+    run = compiled(source)
+
+    def answer(*given: int) -> int:
+        words = np.array([*given, 0], np.int64)
+        run(words.ctypes.data, 0, 0, 0)
+        return int(words[-1])
+
+    return answer
+
+
+def key_of(width: int, first: int) -> str:
+    return f"({', '.join(f'peek(env, {first + i})' for i in range(width))}{',' if width else ''})"
+
+
 def find(block, key):
-    record = lookup.find(block, key)
-    return record, lookup.alive(block, record) if record >= 0 else 0
+    """The record as generated code finds it, and whether it lives."""
+    lines = [f"r = find(peek(env, 0), {key_of(len(key), 1)})", f"poke(env, {1 + len(key)}, r)"]
+    record = generated("def run(env, batch, rows, flags):\n    " + "\n    ".join(lines) + "\n")(block, *key)
+    alive = generated("def run(env, batch, rows, flags):\n    poke(env, 2, alive(peek(env, 0), peek(env, 1)))\n")
+    return record, alive(block, record) if record >= 0 else 0
 
 
-@numba.njit
 def slice_of(block, number, key):
-    found = []
-    record = lookup.first(block, number, key)
+    """The records of a slice as generated code follows them."""
+    start = f"poke(env, {2 + len(key)}, first(peek(env, 0), peek(env, 1), {key_of(len(key), 2)}))"
+    first = generated(f"def run(env, batch, rows, flags):\n    {start}\n")
+    line = "poke(env, 3, after(peek(env, 0), peek(env, 1), peek(env, 2)))"
+    after = generated(f"def run(env, batch, rows, flags):\n    {line}\n")
+    found, record = [], first(block, number, *key)
     while record >= 0:
         found.append(record)
-        record = lookup.after(block, number, record)
+        record = after(block, number, record)
     return found
 
 
@@ -206,7 +229,10 @@ def histories(draw):
     return (width, doubles, slices), draw(st.lists(batch, max_size=6))
 
 
-@numba.njit
+TESTS = Library("tests", kept=False)
+
+
+@TESTS.export
 def emit(block, rows, count, stride):
     """As generated code does."""
     for row in range(count):
@@ -222,9 +248,14 @@ def emit(block, rows, count, stride):
     return 0
 
 
-@numba.njit(nogil=True)
+@TESTS.export
 def run(block, function):
     return call(peek(block, function), block, 0)
+
+
+@TESTS.export
+def call_by_address(function, first, second):
+    return call(function, first, second)
 
 
 def emit_rows(pool: Pool, keys: np.ndarray, weights: np.ndarray) -> None:
@@ -630,7 +661,7 @@ def test_a_pool_that_is_gone_cannot_grow():
     del pool
     gc.collect()
     assert alive() is None
-    assert numba.njit(lambda f, a, b: call(f, a, b))(grow, number, layout.GROW_OUT) == FULL
+    assert call_by_address(grow, number, layout.GROW_OUT) == FULL
 
 
 def test_growing_from_other_threads():

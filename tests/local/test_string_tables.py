@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from viewmill.algebra.functions import evaluate_scalar
 from viewmill.algebra.scalars import Call, Cast, Const, Var
 from viewmill.engines.local.dictionary import Dictionary
+from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.raw import peek, poke
 from viewmill.engines.local.scalars import NULL
 from viewmill.engines.local.string_arrays import CannotVectorise, evaluate_texts
@@ -127,7 +127,7 @@ def test_what_is_left_to_python(function):
 # --- tables
 
 
-@numba.njit(error_model="numpy")
+@Library("tests", kept=False).export
 def looked_up_by(table, codes, rows, out, flags):
     for i in range(rows):
         poke(out, i, look_up(table, peek(codes, i), flags))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from viewmill.bench.results import Place
 
-_PACKAGES = ("viewmill", "numba", "numpy", "pyarrow", "duckdb")
+_PACKAGES = ("viewmill", "llvmlite", "numpy", "pyarrow", "duckdb")
 
 
 def here() -> Place:
