@@ -1,4 +1,4 @@
-"""The engine in this process: record pools, and triggers compiled with Numba."""
+"""The engine in this process: record pools, and compiled triggers."""
 
 from viewmill.engines.local.engine import LocalEngine
 

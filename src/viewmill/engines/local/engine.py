@@ -19,7 +19,7 @@ from viewmill.engines.local.values import TooWide
 from viewmill.program.nodes import EMPTY, Program
 from viewmill.types import Type
 
-if TYPE_CHECKING:  # what needs Numba is imported when something is compiled
+if TYPE_CHECKING:  # what needs the compiler is imported when something is compiled
     from viewmill.engines.local.pending import Pending
     from viewmill.engines.local.run import CompiledEngine
 

@@ -1,4 +1,4 @@
-"""Statements as Python source: nested loops over record pools, for Numba to compile (Hot Dog sections 5 and 6.1).
+"""Statements as Python source: nested loops over record pools, to be compiled (Hot Dog sections 5 and 6.1).
 
     Q(b) += Sum[b](d_R(a, b) * {a > 3} * M_ST(b))
 =>

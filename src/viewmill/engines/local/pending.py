@@ -17,7 +17,7 @@ from viewmill.engines.interpreter.tables import Row
 from viewmill.engines.local.values import encode
 from viewmill.intake import given_rows, whole_row
 
-if TYPE_CHECKING:  # what needs Numba is imported when something is compiled
+if TYPE_CHECKING:  # what needs the compiler is imported when something is compiled
     from viewmill.engines.local.columnar import Columnar, Columns
 
 

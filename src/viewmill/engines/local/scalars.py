@@ -1,4 +1,4 @@
-"""Scalars as Python source over 64-bit codes, for Numba to compile.
+"""Scalars as Python source over 64-bit codes, to be compiled.
 
 Every variable is an int64 code: integers and booleans as they are, decimals without their point, dates as days,
 timestamps as microseconds, strings as numbers of a dictionary, doubles by their bits; NULL is the least int64. An
