@@ -36,7 +36,7 @@ from viewmill.engines.local.single import OneRow, is_plain
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, plan_reading, plan_trigger
-from viewmill.engines.local.watching import Watch
+from viewmill.engines.local.watching import Watch, run_checked
 from viewmill.program.nodes import Program, Statement, Store
 from viewmill.types import Type
 
@@ -201,7 +201,8 @@ class CompiledEngine:
         one = OneRow(info, trigger.columns, self.dictionary)
         encode, batch, schedule, flags = one.encode, one.address, trigger.schedule.address, self._flags_at
         mark = {("on", relation): trigger.targets}
-        checks = [watch for watch in watches if watch is not None]
+        checks = np.array([watch.address for watch in watches if watch is not None], np.int64)
+        checks_at, count = address(checks), len(checks)
 
         def take(row: Sequence[object], weight: int) -> bool:
             if self._last is not mark:
@@ -210,16 +211,13 @@ class CompiledEngine:
                 self._last = mark
             if not encode(row, weight):
                 return False
-            failed = run_schedule(schedule, batch, 1, flags, 1, 1)
-            for check in checks:
-                failed |= check.run(flags, before=False)
-            if failed:
+            if run_checked(schedule, batch, flags, checks_at, count):
                 trigger.targets.call(layout.ROLLBACK)
                 self._forget()
                 return False
             return True
 
-        take.keep = one  # type: ignore[attr-defined]
+        take.keep = one, checks  # type: ignore[attr-defined]
         return take
 
     def _end_last(self) -> None:

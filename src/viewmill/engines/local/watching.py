@@ -101,7 +101,18 @@ def _swap_all(blocks: Int, count: Int) -> None:
         _swap(peek(blocks, i))
 
 
+@words
+def _checked(schedule: Int, batch: Int, flags: Int, watches: Int, count: Int) -> Int:
+    """Run a trigger with a batch of one row after a batch of its own, then what must not fail after it."""
+    failed = scheduled(schedule, batch, 1, flags, 1, 1)
+    for i in range(count):
+        if failed == 0:
+            failed = _run(peek(watches, i), flags, 0)
+    return failed
+
+
 _run_watch = TRIGGERS.export(_run)
+run_checked = TRIGGERS.export(_checked)
 
 
 class Watch:
@@ -128,12 +139,12 @@ class Watch:
         ):
             self._watched[word], self._watched[word + 1] = address(array), count
         self._watched[OUTPUT] = self._ready.without_begin
-        self._at = address(self._watched)
+        self.address = address(self._watched)
         self._out = self._ready.lets[self.rows.pool]
 
     def run(self, flags: int, *, before: bool) -> int:
         """Evaluate the restricted output, now or as it was `before` the batch, into the rows' pool. Returns flags."""
-        return _run_watch(self._at, flags, before)
+        return _run_watch(self.address, flags, before)
 
     @property
     def out(self) -> Pool:
