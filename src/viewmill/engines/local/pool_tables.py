@@ -1,7 +1,7 @@
 """A store in a pool, as the interpreter sees it: a table of rows with weights.
 
-What the compiler has no code for, and batches whose numbers do not fit 64 bits on the way, are run by the interpreter on
-the same stores. This is slow, a call for each row, and exact: a number that has no place in a pool is `TooWide`.
+What the compiler has no code for, and batches whose numbers do not fit 64 bits on the way, are run by the interpreter
+on the same stores. This is slow, a call for each row, and exact: a number that has no place in a pool is `TooWide`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Programs on record pools, compiled: what `viewmill.connect()` runs.
 
-A batch is columns of codes. For each relation it changes, the compiled functions of the trigger read the stores and emit
-rows, which are then merged into their pools; journals make a batch atomic. The interpreter works on the same stores for
-everything else: statements that have no compiled code, and batches that compiled code declines because a number does
-not fit 64 bits, or something may be divided by zero. What is an error, it says, and what is not, it computes.
+A batch is columns of codes. For each relation it changes, the compiled functions of the trigger read the stores and
+emit rows, which are then merged into their pools; journals make a batch atomic. The interpreter works on the same
+stores for everything else: statements that have no compiled code, and batches that compiled code declines because a
+number does not fit 64 bits, or something may be divided by zero. What is an error, it says, and what is not, it
+computes.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@
     define internal i64 @home(i64 %tag, i64 %mask) alwaysinline { ... }
 
 Everything is a word, so there is nothing to infer, and the syntax tree becomes LLVM code in one walk. The loops over
-record pools are about sixty small functions; this way they are machine code in under a second, in Numba in ten.
+record pools are about sixty small functions, and this way they are machine code in under a second.
 
 Words wrap, compare as signed numbers, and are true unless they are 0; `>>` keeps the sign. There are assignments,
 `if`, `while`, `for` over a `range` that goes up, `return`, `break` and `continue`, calls of other such functions, of
-the instructions in `raw.py`, and of `min` and `max`. A global name, or one of a module, is a constant. A function with a parameter `*rest` is
-compiled for each number of words it is called with, and can only pass them on; a tuple stands for its words. Doubles
-exist inside a function, as `total = total + double(x)`: a variable is one if its first value is, and what is returned or
-passed on is a word. Anything else is refused when it is compiled.
+the instructions in `raw.py`, and of `min` and `max`. A global name, or one of a module, is a constant. A function with
+a parameter `*rest` is compiled for each number of words it is called with, and can only pass them on; a tuple stands
+for its words. Doubles exist inside a function, as `total = total + double(x)`: a variable is one if its first value is,
+and what is returned or passed on is a word. Anything else is refused when it is compiled.
 """
 
 from __future__ import annotations
