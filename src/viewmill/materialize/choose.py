@@ -69,8 +69,8 @@ def _auto(relations: frozenset[str], trial: Trial, catalog: Catalog, known: Mapp
     rows = {name: sizes.rows(name) for name in relations}
     small = {name for name in relations if rows[name] < SMALL * max(rows.values(), default=0)}
     on_the_spot = {
-        name: because(first_order, f'"{name}" is small ({rows[name]:,.0f} rows) and changes seldom: joined on the spot')
-        for name in sorted(small & set(known))
+        name: because(first_order, _small_reason(name, rows[name], name in known))
+        for name in sorted(small)
     }
     found: list[tuple[float, str, Plan, Cost]] = []
     candidates = {"higher-order": recursive, "higher-order within keys": keyed, "first-order": first_order}
@@ -87,6 +87,11 @@ def _auto(relations: frozenset[str], trial: Trial, catalog: Catalog, known: Mapp
     if len(found) < 3:
         reason += f"; the rest would need more than {AUTO_LIMIT} stores"
     return Plan(because(best.default, reason), best.relations)
+
+
+def _small_reason(name: str, rows: float, is_known: bool) -> str:
+    size = f"is small ({rows:,.0f} rows)" if is_known else "refers to no large relation, so it should be small"
+    return f'"{name}" {size} and changes seldom: joined on the spot'
 
 
 def _total(cost: Cost, rows: Mapping[str, float]) -> float:

@@ -43,9 +43,9 @@ class ViewSpec:
 def add_view(program: Program, spec: ViewSpec, catalog: Catalog, sizes: Mapping[str, int]) -> Program:
     """The program that also maintains `spec`. Refuses what cannot be maintained the way asked."""
     read = relations(spec.expr)
-    chosen = plan(spec.maintain, read, lambda trial: _compile(EMPTY, spec, catalog, trial), catalog, sizes)
+    chosen = plan(spec.maintain, read, lambda trial: _compile(EMPTY, spec, catalog, trial, sizes), catalog, sizes)
     try:
-        compiled = _compile(program, spec, catalog, chosen)
+        compiled = _compile(program, spec, catalog, chosen, sizes)
     except StoreLimit:
         raise _too_many_stores(spec, chosen) from None
     check(compiled)
@@ -78,8 +78,8 @@ def _too_many_stores(spec: ViewSpec, chosen: Plan) -> UnsupportedError:
     )
 
 
-def _compile(program: Program, spec: ViewSpec, catalog: Catalog, chosen: Plan) -> Program:
-    stores = Stores(program, catalog, chosen, spec.name, spec.expr)
+def _compile(program: Program, spec: ViewSpec, catalog: Catalog, chosen: Plan, sizes: Mapping[str, int]) -> Program:
+    stores = Stores(program, catalog, chosen, spec.name, spec.expr, sizes)
     definition = simplify(spec.expr, stores.facts)
     output = tidy(peel(definition, stores), {name: name for name in spec.columns})
     tops = tuple(sorted(relations(output)))

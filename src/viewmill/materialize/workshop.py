@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from viewmill.algebra.build import factors, product, sum_
@@ -13,10 +13,11 @@ from viewmill.catalog import Catalog
 from viewmill.delta.derive import delta
 from viewmill.materialize.canonical import canonical
 from viewmill.materialize.choose import Plan, StoreLimit
+from viewmill.materialize.cost import records_found
 from viewmill.materialize.first_order import first_order
 from viewmill.materialize.reevaluate import ASKED_FOR, reevaluate
 from viewmill.materialize.strategy import Change
-from viewmill.program.keys import bounded_parts, candidate_keys
+from viewmill.program.keys import bounded_parts
 from viewmill.program.nodes import Program, Statement, Store, Trigger
 from viewmill.program.order import order
 from viewmill.program.schedule import schedule
@@ -29,10 +30,13 @@ from viewmill.types import Type
 class Stores:
     """Readers for definitions; every definition asked for becomes a store, once."""
 
-    def __init__(self, program: Program, catalog: Catalog, plan: Plan, view: str, definition: Expr) -> None:
+    def __init__(
+        self, program: Program, catalog: Catalog, plan: Plan, view: str, definition: Expr, sizes: Mapping[str, int]
+    ) -> None:
         self._before = program
         self._catalog = catalog
         self._plan = plan
+        self._sizes = sizes
         self._view = view
         self._used = _columns(definition)
         self._stores = dict(program.stores)
@@ -129,12 +133,10 @@ class Stores:
         statements: dict[str, list[Statement]] = {
             name: list(trigger.statements) for name, trigger in self._before.triggers.items()
         }
-        single = tuple(
-            (store.name, candidate_keys(store.definition, store.keys, self._catalog)) for store in self._stores.values()
-        )
+        found = records_found(self._stores, self._catalog, self._sizes)
         for (target, relation), change in self._changes.items():
             store = self._stores[target]
-            expr = _runnable(change.expr, store.keys, tuple(one for one in single if one[0] in relations(change.expr)))
+            expr = order(tidy(change.expr, {key: key for key in store.keys}), found=found)
             statements.setdefault(relation, []).append(
                 Statement(target, store.keys, change.op, expr, change.how, change.reason)
             )
@@ -183,12 +185,6 @@ class Stores:
 def _delta(definition: Expr, relation: str, facts: Facts) -> Expr:
     """Kept, because `auto` compiles a view several times."""
     return expand(delta(definition, frozenset((relation,))), facts)
-
-
-@lru_cache(maxsize=2_000)
-def _runnable(expr: Expr, keys: tuple[str, ...], single: tuple[tuple[str, tuple[frozenset[str], ...]], ...]) -> Expr:
-    """With plain names, and factors in the order of running them. Kept for the same reason."""
-    return order(tidy(expr, {key: key for key in keys}), single=dict(single))
 
 
 def _is_kept(definition: Expr) -> bool:

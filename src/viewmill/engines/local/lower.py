@@ -15,8 +15,9 @@ the same factors share them: the factors of all statements form a tree, and what
 one pool is one row. Variables are loaded where they are first needed.
 
 Rows are emitted into a buffer of the target's pool and merged later, so every statement reads the state before the
-batch, and nothing grows under a loop. `M + d_M`, the store after the batch, is read as one source, because what is tested
-for existence or searched for the least must be the sum of both weights.
+batch, and nothing grows under a loop. `M + d_M`, the store after the batch, is read as one source, because what is
+tested for existence or searched for the least must be the sum of both weights. Nested sums over ranges, and the least
+of a group, are taken from ordered indexes (`ranges.py`, `thresholds.py`).
 """
 
 from __future__ import annotations
@@ -504,7 +505,7 @@ class _Function:
                 self._emit(found.change, weight, lambda more: self._product(found.tests, more, then))
 
     def _narrow(self, place: Place, bound: Bound, low: str, high: str) -> None:
-        """Move an end of the range (low, high]. What is compared with NULL is in no range: the rest is inside an `if`."""
+        """Move an end of the range (low, high]. Nothing compares with NULL: what comes after is inside an `if`."""
         limit = self._scalars.lower(bound.limit)
         end = self._fresh("end")
         if limit.null is not None:
@@ -564,7 +565,7 @@ class _Function:
 
     def _without_key(self, found: Threshold, weight: Weights, then: Then) -> None:
         """Rows whose key is NULL are in no range, and nothing is above them or below."""
-        factors = (found.place.atom, *found.lifts, *found.tests)
+        factors: tuple[Expr, ...] = (found.place.atom, *found.lifts, *found.tests)
         self._assign(found.place.var, "NULL", weight, lambda more: self._product(factors, more, then))
 
     def _check_ends(self, found: Threshold) -> None:
@@ -655,9 +656,8 @@ class _Function:
             self._product(factors[:rows], [], walk)
         return True
 
-    def _walk(
-        self, place: Place, atoms: tuple[Atom, ...], side: str, tests: tuple[Expr, ...], found: str
-    ) -> None:
+    def _walk(self, place: Place, atoms: tuple[Atom, ...], side: str, tests: tuple[Expr, ...], found: str) -> None:
+        """Go through the store in order, up to the first record that is there after the batch and passes."""
         source = place.source
         pool, order, lane = self._pool(source.pool), self._order(place), source.lane
         record = self._fresh("r")
@@ -677,7 +677,8 @@ class _Function:
                     total = self._with_change(record, source, change, atoms[1])
                     with self._inside(f"if {total} != 0:"):
                         self._product(tests, [], stop)
-            self._lines.append("    " * self._depth + f"{record} = next_in_order({pool}, {order}, {record}, {lane}, {side})")
+            following = f"next_in_order({pool}, {order}, {record}, {lane}, {side})"
+            self._lines.append("    " * self._depth + f"{record} = {following}")
 
     def _with_change(self, record: str, source: Source, change: Source, atom: Atom) -> str:
         """The weight of a record after the batch."""
@@ -906,7 +907,7 @@ class _Function:
 
 
 def _summed_first(write: Write) -> Write:
-    """`Q() += Sum[](A)  =>  Q() += (s := Sum[](A)) * s` where A has nested sums: what is added up is a matter of ranges."""
+    """`Q() += Sum[](A)  =>  Q() += (s := Sum[](A)) * s` where A has nested sums: it may be a matter of ranges."""
     if write.target.keys:
         return write
     names = Names(variables(write.expr))

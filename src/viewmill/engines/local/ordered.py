@@ -1,8 +1,9 @@
 """An ordered index: records that agree in some columns, ordered by one more, with running sums of their weights.
 
-The index on column 2 within (0, 1) of a pool with keys (a, b, c) answers "the sum of the weights with this a, this b, and
-c at most x" and "the least c with this a and this b" in time that grows with the logarithm of their number. Compiled code
-does that (`ordered_loops.py`); here are the arrays, and the words of the pool's control block that say where they are.
+The index on column 2 within (0, 1) of a pool with keys (a, b, c) answers "the sum of the weights with this a, this b,
+and c at most x" and "the least c with this a and this b" in time that grows with the logarithm of their number.
+Compiled code does that (`ordered_loops.py`); here are the arrays, and the words of the control block that say where
+they are.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MOST_LANES = 16
 
 
 class Order(NamedTuple):
-    """What an ordered index is by: within equal values of `within`, by `column`, whose codes may be those of doubles."""
+    """Within equal values of some columns, by one more, whose codes may be those of doubles."""
 
     within: tuple[int, ...]
     column: int

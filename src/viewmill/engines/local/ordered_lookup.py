@@ -1,6 +1,6 @@
 """Reading ordered indexes in generated code. A key is a tuple of codes: those of the columns that an order is within.
 
-    total = range_sum(block, 0, lane, low, high, flags, (a,))       # of the keys in (low, high], in ordering()
+    total = range_sum(block, 0, lane, low, high, flags, (a,))       # over the keys in (low, high], in ordering()
     record = first_in_order(block, 0, lane, LEFT, (a,))             # the record with the least key, or -1
     while record >= 0:
         ...
@@ -8,6 +8,8 @@
     at = tree(block, 0, (a,))                                       # or down from the root
     while at >= 0:
         at = child(block, 0, at, LEFT if ordering_at(block, 0, at) > x else RIGHT)
+
+Whoever enters a tree by its key finds it settled; nothing may be merged into the pool while it is walked through.
 """
 
 from __future__ import annotations

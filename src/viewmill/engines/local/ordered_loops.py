@@ -1,21 +1,21 @@
 """The ordered indexes of a pool in compiled code: for every sub-key a search tree of records, with sums of weights.
 
-A tree is a treap: ordered by (key, record) from left to right, and by a hash of the record number from top to bottom, so
-that it is as deep as a random tree, whatever comes and goes. Node i belongs to record i, in an array as long as the pool:
-linking and unlinking a record needs no memory, and so does undoing a batch. A table maps a sub-key to its root, as the
-tables of slices do, and `index` is the address of the index's part of the control block, which begins as a slice's.
+A tree is a treap: ordered by (key, record) from left to right, and by a hash of the record number from top to bottom,
+so that it is as deep as a random tree, whatever comes and goes. Node i belongs to record i, in an array as long as the
+pool: linking and unlinking a record needs no memory, and neither does undoing a batch. A table maps a sub-key to its
+root, as that of a slice does; `index` is the address of the index's part of the control block, laid out as a slice's.
 
-A node holds the sums of all lanes over its subtree, and marks: which lanes are somewhere not zero, negative, or too large
-to be added up. Law: a node that is not DIRTY holds what its subtree's records weigh, added up anew from its children and
-its own record; above a dirty node all are dirty. So a changed weight only marks its way to the root, a batch does so once
-for each node, and the next reader (`tree`) settles what is dirty. Nothing is subtracted: doubles do not drift, and an
-infinity that is gone leaves no trace.
+A node holds the sums of all lanes over its subtree, and marks: which lanes are somewhere not zero, negative, or too
+large to be added up. Law: a node that is not DIRTY holds what its subtree's records weigh, added up anew from its
+children and its own record; above a dirty node all are dirty. So a changed weight only marks its way to the root, a
+batch does so once for each node, and the next reader (`tree`) settles what is dirty. Nothing is subtracted: doubles do
+not drift, and an infinity that is gone leaves no trace.
 
 Records are linked and unlinked when slices do it: one that died in this batch weighs nothing and stays until the batch
 ends. A record whose key is NULL is in no tree, since it is in no range and never the least.
 
-Ranges are given as (low, high]: all keys above `low` up to `high`. Codes of doubles are turned into numbers that compare
-as the doubles do, and NaN after all others; `low` = NULL = -2**63 and `high` = 2**63 - 1 leave nothing out.
+Ranges are given as (low, high]: all keys above `low` up to `high`. Codes of doubles are turned into numbers that
+compare as the doubles do, NaN after all others; `low` = NULL = -2**63 and `high` = 2**63 - 1 leave nothing out.
 """
 
 from __future__ import annotations

@@ -220,4 +220,3 @@ def _all_apart(factor: Expr, places: dict[str, str]) -> dict[str, str]:
     """Local names that a visible one would capture get out of the way first."""
     taken = set(places.values())
     return {var: places.get(var, f"{var}'" if var in taken else var) for var in variables(factor)}
-

@@ -139,7 +139,8 @@ class Pool:
     def nbytes(self) -> int:
         """Bytes of all arrays, used or reserved."""
         own = sum(array.nbytes for array in self.arrays.all())
-        return own + sum(array.nbytes for index in (*self._indexes, *self._ordered) for array in index.arrays)
+        own += sum(array.nbytes for index in self._indexes for array in index.arrays)
+        return own + sum(array.nbytes for index in self._ordered for array in index.arrays)
 
     # Batches
 
@@ -320,8 +321,10 @@ class Pool:
             arrays.keys = self._memory.longer(arrays.keys, capacity)
             arrays.weights = self._memory.longer(arrays.weights, capacity)
             arrays.live = self._memory.longer(arrays.live, capacity)
-            for index in (*self._indexes, *self._ordered):
+            for index in self._indexes:
                 index.grow_records(capacity)
+            for ordered in self._ordered:
+                ordered.grow_records(capacity)
         if needed > load_limit(len(arrays.slots)):
             arrays.slots = wider(self._memory, arrays.slots, int(arrays.block[layout.MASK]) + 1, needed)
         self._publish()

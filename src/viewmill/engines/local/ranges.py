@@ -3,7 +3,7 @@
     (x := Sum[](M(g, q) * {q > p} * {q <= 9}))        the weights of M with this g and q in (p, 9]
 
 The store's rows may differ in keys that nobody looks at; these are added away as well. With the pending change of the
-store, `M(g, q) + d_M(g, q)`, the sum is that over the store and that over the change, which is small and is looped over.
+store, `M(g, q) + d_M(g, q)`, the sum is that over the store and that over the change, which is small, by a loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums over rows that pass a threshold which all rows move (VWAP): the rows that pass are ranges, so find where they end.
+"""Sums over rows that pass a threshold which all rows move (VWAP): what passes are ranges, so find where they end.
 
     Sum[](M(p) * (x := Sum[](N(q) * {q > p})) * {c > x})
 
@@ -29,7 +29,7 @@ from viewmill.algebra.nodes import AggSum, Expr, Lift, Product, Relation, Test, 
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
 from viewmill.algebra.schema import inputs
 from viewmill.algebra.typing import scalar_type
-from viewmill.engines.local.ranges import Place, Range, find_range, free_variables, plain_variable, place_of
+from viewmill.engines.local.ranges import Place, Range, find_range, free_variables, place_of, plain_variable
 from viewmill.engines.local.sources import Sources
 from viewmill.types import Type
 

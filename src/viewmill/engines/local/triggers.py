@@ -91,7 +91,6 @@ class _Planner:
         self._placed = placed
         self._info = info
         self._sets: dict[object, str] = {}
-        self._single = {name: source.single for name, source in placed.items()}
 
     def add_all(self, statements: Iterable[Statement]) -> None:
         first: list[Step] = []  # values of this trigger only
@@ -168,8 +167,9 @@ class _Planner:
             name = self._sets[form]
             return name, self._plan.lets[name].keys
 
-        hoisted = hoist(self._ordered(expr), self._sources, new_set, anew=anew)
-        return steps, self._ordered(hoist_batches(self._ordered(hoisted), self._sources, new_set))
+        # The program has put the factors in order; a set stands where its body stood.
+        hoisted = hoist(expr, self._sources, new_set, anew=anew)
+        return steps, hoist_batches(hoisted, self._sources, new_set)
 
     def _new_name(self, stem: str) -> str:
         """A name for rows of this plan that nothing else has."""
@@ -177,7 +177,14 @@ class _Planner:
         return next(name for name in map(f"{stem}_{{}}".format, itertools.count(1)) if name not in taken)
 
     def _ordered(self, expr: Expr) -> Expr:
-        return order(expr, single=self._single)
+        """A part that stood where more was known is put in order anew."""
+        return order(expr, found=self._found)
+
+    def _found(self, name: str, given: frozenset[str]) -> float:
+        source = self._placed[name]
+        if any(key <= given for key in (frozenset(source.keys), *source.single)):
+            return 1
+        return 2 + len(source.keys) - len(given)
 
     def _let(self, name: str, keys: tuple[str, ...], expr: Expr, store: Source | None) -> Source:
         pool = f"{self._plan.relation}/{name}"
