@@ -1,6 +1,6 @@
 # Every target below with a `##` comment is listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt bench soak clean
+.PHONY: help setup demo test exhaustive check fmt bench soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ WORKERS ?= 2
 BENCH ?=
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## create .venv and install everything from PyPI (quick when nothing changed)
 
@@ -23,14 +23,17 @@ $(STAMP): pyproject.toml
 demo: setup ## watch a view follow its tables
 	$(BIN)/viewmill demo
 
-test: setup ## every test
+test: setup ## every test but the exhaustive ones
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not exhaustive"
+
+exhaustive: setup ## every test, with every strategy compiled
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 check: setup ## lint, types and the fast tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --hypothesis-profile=quick
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not exhaustive" --hypothesis-profile=quick
 
 fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -1,8 +1,15 @@
-"""Settings for every test."""
+"""Settings for every test, and the two executors that run programs."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from viewmill.engines.local import engine
 
 # Shared machines stall at random: a slow example says nothing about the code. Examples are the same in every run,
 # so that a change is tested and not the dice. `make check` has fewer of them, and `--hypothesis-profile=explore` looks
@@ -12,3 +19,24 @@ settings.register_profile("steady", max_examples=150, derandomize=True, **calm)
 settings.register_profile("quick", max_examples=25, derandomize=True, **calm)
 settings.register_profile("explore", max_examples=2000, **calm)
 settings.load_profile("steady")
+
+# How many rows a mill interprets before it compiles. Midway, stores move into pools with rows in them.
+EXECUTORS = {"interpreted": sys.maxsize, "compiled": -1, "midway": 60}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def machine_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Compiled code is made anew in every run, once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if base.name.startswith("popen-") else base) / "machine-code"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VIEWMILL_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module", params=["interpreted", "compiled"])
+def executor(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What runs the programs of every mill: tests that ask for it are run on both."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "COMPILE_AFTER", EXECUTORS[request.param])
+        yield request.param

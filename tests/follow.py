@@ -9,12 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import pytest
+from _pytest.mark.structures import ParameterSet
 from oracle import Answer, Oracle, Question, disagreement, rows_of
 from workload import Batch, Database, Table, apply
 
 import viewmill
 
 STRATEGIES = ("recursive", "first_order", "reevaluate", "auto")
+
+
+def ways(*quick: str) -> list[ParameterSet]:
+    """Every executor with every strategy. `make check` has the quick ones interpreted, `make test` all of them, and
+    compiled those that `auto` chooses; the others are left to `make exhaustive`."""
+    slow, exhaustive = pytest.mark.slow, pytest.mark.exhaustive
+    return [
+        *(pytest.param("interpreted", name, marks=() if name in quick else slow) for name in STRATEGIES),
+        *(pytest.param("compiled", name, marks=slow if name == "auto" else exhaustive) for name in STRATEGIES),
+        pytest.param("midway", "auto", marks=exhaustive),
+    ]
+
+
+WAYS = ("executor", "strategy")
+"""The parameters that `ways` gives values to."""
 
 
 @dataclass(frozen=True)

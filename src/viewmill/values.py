@@ -154,9 +154,14 @@ def _boolean(value: object) -> bool:
 
 
 def _string(value: object) -> str:
-    if isinstance(value, str):
-        return str(value)
-    raise Misfit("is not a string")
+    if not isinstance(value, str):
+        raise Misfit("is not a string")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Misfit("has half of a surrogate pair, which is no character") from None
+    return str(value)
 
 
 def _binary(value: object) -> bytes:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from follow import STRATEGIES, Story, failures, tell
+from follow import STRATEGIES, WAYS, Story, failures, tell, ways
 from oracle import questions_of
 from workload import Batch, Churn, Database, Field, Table, small_table
 
@@ -51,8 +51,8 @@ def steps(tables: tuple[Table, ...]) -> Iterator[tuple[Batch, Database]]:
     yield churn.start(rows=6), churn.snapshot()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(WAYS, ways(*STRATEGIES), indirect=["executor"])
 @pytest.mark.parametrize("kind", ["exact", "doubles"])
-def test_views_follow_their_queries(kind: str, strategy: str) -> None:
+def test_views_follow_their_queries(kind: str, executor: str, strategy: str) -> None:
     wrong = failures(story(kind), strategy)
     assert not wrong, "\n\n".join(wrong)

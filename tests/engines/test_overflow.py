@@ -9,6 +9,8 @@ from oracle import difference, rows_of
 import viewmill
 from viewmill.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("executor")
+
 QUERIES = {
     "an output": "select a * 1000000000 as x from r",
     "a group key": "select a * 1000000000 as x, count(*) as n from r group by a * 1000000000",

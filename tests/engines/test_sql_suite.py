@@ -12,13 +12,12 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from follow import STRATEGIES, Story, failures, tell
+from follow import WAYS, Story, failures, tell, ways
 from oracle import difference, questions_of
 from workload import SUITE, Batch, Churn, Database
 
 QUERIES = Path(__file__).parents[1] / "fixtures" / "queries"
 THEMES = sorted(file.stem for file in QUERIES.glob("*.txt"))
-FAST_FIRST = [name if name == "recursive" else pytest.param(name, marks=pytest.mark.slow) for name in STRATEGIES]
 SALT = 6  # of those tried, the one that leaves the fewest answers empty
 
 
@@ -38,9 +37,9 @@ def steps(seed: int) -> Iterator[tuple[Batch, Database]]:
     yield churn.step(), churn.snapshot()
 
 
-@pytest.mark.parametrize("strategy", FAST_FIRST)
+@pytest.mark.parametrize(WAYS, ways("recursive"), indirect=["executor"])
 @pytest.mark.parametrize("theme", THEMES)
-def test_views_follow_their_queries(theme: str, strategy: str) -> None:
+def test_views_follow_their_queries(theme: str, executor: str, strategy: str) -> None:
     wrong = failures(story(theme), strategy)
     assert not wrong, "\n\n".join(wrong)
 

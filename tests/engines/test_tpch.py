@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from follow import STRATEGIES, Story, failures, tell
+from follow import WAYS, Story, failures, tell, ways
 from oracle import Question
 from tpch_data import tpch
 from workload import Batch, Churn, Database
@@ -29,9 +29,8 @@ def steps() -> Iterator[tuple[Batch, Database]]:
         yield churn.step(), churn.snapshot()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_views_follow_their_queries(strategy: str) -> None:
+@pytest.mark.parametrize(WAYS, ways(), indirect=["executor"])
+def test_views_follow_their_queries(executor: str, strategy: str) -> None:
     wrong = failures(story(), strategy)
     assert not wrong, "\n\n".join(wrong)
 

@@ -18,7 +18,7 @@ from oracle import difference, rows_of
 
 import viewmill
 
-pytestmark = pytest.mark.parametrize("strategy", STRATEGIES)
+pytestmark = [pytest.mark.parametrize("strategy", STRATEGIES), pytest.mark.usefixtures("executor")]
 
 D = Decimal
 

@@ -68,10 +68,7 @@ def _auto(relations: frozenset[str], trial: Trial, catalog: Catalog, known: Mapp
     sizes = Sizes((store.definition for store in whole.stores.values()), known, catalog)
     rows = {name: sizes.rows(name) for name in relations}
     small = {name for name in relations if rows[name] < SMALL * max(rows.values(), default=0)}
-    on_the_spot = {
-        name: because(first_order, _small_reason(name, rows[name], name in known))
-        for name in sorted(small)
-    }
+    on_the_spot = {name: because(first_order, _small_reason(name, rows[name], name in known)) for name in sorted(small)}
     found: list[tuple[float, str, Plan, Cost]] = []
     candidates = {"higher-order": recursive, "higher-order within keys": keyed, "first-order": first_order}
     for name, strategy in candidates.items():

@@ -143,7 +143,8 @@ def _connect(rows: list[Expr], rest: list[Expr], given: frozenset[str], whole: b
     edges = [
         f for f in rest if (whole and not inputs(f) & outside) or (isinstance(f, Lift) and isinstance(f.body, Value))
     ]
-    edges = [edge for edge in edges if not _is_risky(edge)]  # these are computed last, and so tie nothing together
+    # What may fail is computed last, and ties nothing together, but for tests of sums that are evaluated anew anyway.
+    edges = [edge for edge in edges if not _is_risky(edge) or (whole and _tests_a_range(edge, rows, rest, stores))]
     while edge := next((f for f in edges if _can_join(f, stores, apart)), None):
         edges.remove(edge)
         stores = _joined(stores, set(schema(edge)) | inputs(edge), apart)
@@ -153,6 +154,24 @@ def _connect(rows: list[Expr], rest: list[Expr], given: frozenset[str], whole: b
         for store in stores
         if any(f in rows for f in store.factors)
     ]
+
+
+def _tests_a_range(edge: Expr, rows: list[Expr], rest: list[Expr], stores: list[_Part]) -> bool:
+    """It compares closed values with sums over what is above or below each row (VWAP), and rows have no other partner.
+
+    Any change moves all those sums, so the rows are gone through again in any case: better with the test, after which
+    little is left to keep. Closed values are one row each, so that every row has its partner.
+    """
+    lone = sum(any(f in rows for f in store.factors) for store in stores) == 1
+    nested = {f.var: f for f in rest if isinstance(f, Lift) and relations(f)}
+    tested = [nested[name] for name in inputs(edge) if name in nested]
+    ranges = [lift for lift in tested if inputs(lift) and not any(isinstance(node, Lift) for node in walk(lift.body))]
+    return (
+        lone
+        and bool(ranges)
+        and len(tested) == len(inputs(edge))
+        and all(lift in ranges or not inputs(lift) for lift in tested)
+    )
 
 
 def _pieces(store: _Part, apart: Apart) -> list[_Part]:

@@ -73,9 +73,7 @@ def bounded_parts(atoms: Sequence[Relation], catalog: Catalog) -> list[list[Rela
         return i != j and key is not None and key <= reach[i]
 
     order = range(len(atoms))
-    roots = [
-        j for j in order if not any(determines(i, j) and (not determines(j, i) or i < j) for i in order)
-    ]
+    roots = [j for j in order if not any(determines(i, j) and (not determines(j, i) or i < j) for i in order)]
     groups: list[list[Relation]] = []
     taken: set[int] = set()
     for root in roots:

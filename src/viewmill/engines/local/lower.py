@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -900,9 +900,11 @@ class _Function:
         store, change = zip(sources, atoms, strict=True)
         wide = sources[0].weight
         with self._records(*store, given) as record, self._read(*store, record):
-            total = self._with_change(record, store[0], *change)
-            with self._inside(f"if {total} != 0:"):
-                then([Weight(total, wide)])
+            # What is there for the sake of another lane counts as absent, here and below.
+            with self._inside(f"if {self._lane(record, store[0]).text} != 0:") if store[0].lanes > 1 else nullcontext():
+                total = self._with_change(record, store[0], *change)
+                with self._inside(f"if {total} != 0:"):
+                    then([Weight(total, wide)])
         self._only_in_change(tuple(atoms), then)
 
 

@@ -398,7 +398,7 @@ def outermost(block: Int, nodes: Int, size: Int, lane: Int, side: Int, at: Int) 
     """The first record of a subtree, seen from a side, that has a weight in a lane, or -1."""
     if at < 0 or peek(nodes + size * at, MARKS) & (SOME << lane) == 0:
         return -1
-    while True:
+    while at >= 0:
         near = peek(nodes + size * at, side)
         if near >= 0 and peek(nodes + size * near, MARKS) & (SOME << lane):
             at = near
@@ -406,6 +406,7 @@ def outermost(block: Int, nodes: Int, size: Int, lane: Int, side: Int, at: Int) 
             return at
         else:
             at = peek(nodes + size * at, RIGHT - side)
+    return -1
 
 
 @words

@@ -10,7 +10,7 @@ because its rows are replaced whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from viewmill.algebra.build import agg_sum, factors, product
 from viewmill.algebra.nodes import AggSum, Expr, Product, Relation, Sum, Test, Value
@@ -25,8 +25,8 @@ from viewmill.program.nodes import Program, Store
 MOST_LANES = 16
 
 
-def place(program: Program, stores: Iterable[str], catalog: Catalog) -> dict[str, Source]:
-    """Pools for these stores of the program."""
+def place(program: Program, stores: Iterable[str], catalog: Catalog, taken: Collection[str] = ()) -> dict[str, Source]:
+    """Pools for these stores of the program, by names that are not taken."""
     groups: dict[object, list[Store]] = {}
     alone = {s.target for trigger in program.triggers.values() for s in trigger.statements if s.op == ":="}
     for name in stores:
@@ -36,11 +36,15 @@ def place(program: Program, stores: Iterable[str], catalog: Catalog) -> dict[str
     placed: dict[str, Source] = {}
     for together in groups.values():
         for start in range(0, len(together), MOST_LANES):
-            placed |= _pool(together[start : start + MOST_LANES], catalog)
+            placed |= _pool(together[start : start + MOST_LANES], catalog, taken)
     return placed
 
 
-def _pool(stores: list[Store], catalog: Catalog) -> dict[str, Source]:
+def _pool(stores: list[Store], catalog: Catalog, taken: Collection[str]) -> dict[str, Source]:
+    # A pool has the name of its first store, and keeps it for others when that store is no more.
+    name = stores[0].name
+    while name in taken:
+        name += "'"
     return {
         store.name: Source(
             store.name,
@@ -48,7 +52,7 @@ def _pool(stores: list[Store], catalog: Catalog) -> dict[str, Source]:
             store.keys,
             store.types,
             store.weight,
-            pool=stores[0].name,
+            pool=name,
             lane=lane,
             lanes=len(stores),
             nullable=frozenset(store.keys) - not_null(store.definition, catalog),
@@ -73,9 +77,10 @@ def _counts(expr: Expr) -> bool:
 
 
 def doubles(placed: Mapping[str, Source], pool: str) -> tuple[bool, ...]:
-    """Which lanes of a pool hold doubles."""
-    lanes = sorted((source for source in placed.values() if source.pool == pool), key=lambda source: source.lane)
-    return tuple(source.weight.is_floating for source in lanes)
+    """Which lanes of a pool hold doubles. A lane whose store is no more is written by nobody."""
+    lanes = {source.lane: source for source in placed.values() if source.pool == pool}
+    count = next(iter(lanes.values())).lanes
+    return tuple(lane in lanes and lanes[lane].weight.is_floating for lane in range(count))
 
 
 def _form(store: Store) -> object | None:
@@ -121,13 +126,9 @@ def not_null(definition: Expr, catalog: Catalog) -> frozenset[str]:
             case Relation(name, fields, vars_) if name in catalog.relations:
                 info = catalog.relations[name]
                 columns = {column.name: column for column in info.columns}
-                found |= {
-                    v for f, v in zip(fields, vars_, strict=True) if f in columns and not columns[f].nullable
-                }
+                found |= {v for f, v in zip(fields, vars_, strict=True) if f in columns and not columns[f].nullable}
             case Test(Call("=" | "<" | "<=" | ">" | ">=" | "<>", args)):
                 found |= {name for arg in args if isinstance(arg, Var) for name in scalar_variables(arg)}
             case _:
                 pass
     return frozenset(found)
-
-

@@ -6,6 +6,7 @@ on the same stores. This is slow, a call for each row, and exact: a number that 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -27,8 +28,7 @@ from viewmill.types import Type
 def weight_code(weight: Number, type_: Type) -> int:
     """A weight in the form its lane keeps."""
     if type_.is_floating:
-        code: int = struct.unpack("<q", struct.pack("<d", float(weight) or 0.0))[0]
-        return code
+        return _code(float(weight))
     scaled = weight * 10**type_.scale if isinstance(weight, int) else weight.scaleb(type_.scale, EXACT)
     code = int(scaled)
     if code != scaled or not LEAST <= code <= MOST:
@@ -38,7 +38,7 @@ def weight_code(weight: Number, type_: Type) -> int:
 
 def weight_of(code: int, type_: Type) -> Number:
     if type_.is_floating:
-        return struct.unpack("<d", struct.pack("<q", code))[0]
+        return _double(code)
     return Decimal(code).scaleb(-type_.scale, EXACT) if type_.is_decimal else code
 
 
@@ -69,8 +69,20 @@ class PoolTable(Table):
             code = int(self.pool.weights_of(np.array([key], np.int64))[0, self.source.lane])
             return [(tuple(value_of[c] for c in order), weight_of(code, self.source.weight))] if code else []
         if order not in self.pool.slices:
+            if not self.pool.can_slice():
+                return self.listed(self._scanned(order, key))
             self.pool.add_slice(order)
         return self.listed(self.pool.records_in_slice(self.pool.slices.index(order), key))
+
+    def _scanned(self, columns: tuple[int, ...], key: tuple[int, ...]) -> Ints:
+        """The records with these values, found by looking at all."""
+        records = self.living()
+        found: Ints = records[(self.pool.arrays.keys[records][:, columns] == key).all(axis=1)]
+        return found
+
+    def living(self) -> Ints:
+        live = self.pool.arrays.live[: self.pool.arrays.block[HIGH]] & ALIVE
+        return np.flatnonzero(live)
 
     def listed(self, records: Ints) -> list[tuple[Row, Number]]:
         """Rows and weights of records, those that have a weight in this lane."""
@@ -94,15 +106,29 @@ class PoolTable(Table):
             self.pool.merge(keys, change)
             return
         # A difference of doubles would not give back the double: take the old one away first, exactly.
-        for code in (_negated(int(old[0, lane])), new):
+        held = _double(int(old[0, lane]))
+        if not math.isfinite(held):
+            held = self._made_finite(keys)
+        for code in (_code(-held), new):
             change[0, lane] = code
             self.pool.merge(keys, change)
 
+    def _made_finite(self, keys: Ints) -> float:
+        """Infinity less infinity is no number: put another one in its place, which is returned."""
+        self.pool.merge(keys, np.zeros((1, self.pool.lanes), np.int64))  # so that it is in the journal
+        record = self.pool.find(tuple(keys[0].tolist()))
+        self.pool.arrays.weights[record, self.source.lane] = _code(1.0)
+        return 1.0
 
-def _negated(code: int) -> int:
+
+def _double(code: int) -> float:
     value: float = struct.unpack("<d", struct.pack("<q", code))[0]
-    negated: int = struct.unpack("<q", struct.pack("<d", -value if value else 0.0))[0]
-    return negated
+    return value
+
+
+def _code(value: float) -> int:
+    code: int = struct.unpack("<q", struct.pack("<d", value or 0.0))[0]
+    return code
 
 
 class _Rows(Mapping[Row, Number]):
@@ -128,5 +154,4 @@ class _Rows(Mapping[Row, Number]):
         return self._listed()
 
     def _listed(self) -> list[tuple[Row, Number]]:
-        live = self._table.pool.arrays.live[: self._table.pool.arrays.block[HIGH]] & ALIVE
-        return self._table.listed(np.flatnonzero(live))
+        return self._table.listed(self._table.living())

@@ -47,8 +47,9 @@ SMALLEST_POOL = 8
 # A slot keeps the record number in 32 bits, and a table has at most 2**32 slots.
 MOST_RECORDS = 2**31
 MOST_LANES = 64
-# Slices that may be added to those a pool starts with: its control block cannot move.
+# Slices that may be added to those a pool starts with, at least and at most: its control block cannot move.
 SPARE_SLICES = 8
+MOST_SPARE_SLICES = 64
 # Rows handed over at once: few enough to be in the cache when they are read.
 PIECE = 2**13
 
@@ -97,7 +98,7 @@ class Pool:
         self.failure: BaseException | None = None
         """Why the pool could not grow, when compiled code returned FULL."""
         self._memory = memory = memory or Anonymous()
-        block_words = FIRST_SLICE + SLICE_WORDS * (len(slices) + SPARE_SLICES)
+        block_words = FIRST_SLICE + SLICE_WORDS * (len(slices) + _spare_slices(width))
         self.arrays = Arrays(
             block=memory.array((block_words,), np.int64),
             keys=memory.array((SMALLEST_POOL, width), np.int64),
@@ -227,13 +228,17 @@ class Pool:
         for ordered in self._ordered:
             ordered.reserve(int(ordered.words[layout.CHAINS]) + rows)
 
+    def can_slice(self) -> bool:
+        """Whether there is room for one more slice."""
+        return FIRST_SLICE + SLICE_WORDS * (len(self._indexes) + 1) <= len(self.arrays.block)
+
     def add_slice(self, columns: tuple[int, ...]) -> int:
         """Index all records by these columns, from now on. Returns the number of the slice."""
         number = len(self._indexes)
+        if not self.can_slice():
+            raise InternalError(f"a pool with more than {number} slices")
         start = FIRST_SLICE + SLICE_WORDS * number
         words = self.arrays.block[start : start + SLICE_WORDS]
-        if len(words) < SLICE_WORDS:
-            raise InternalError(f"a pool with more than {number} slices")
         self._indexes.append(SliceIndex(columns, words, len(self.arrays.live), self._memory))
         self.check(kernels.link_all(self.address, number))
         self.arrays.block[layout.SLICES] = number + 1
@@ -384,6 +389,13 @@ _FUNCTIONS = {
     layout.TOUCH: kernels.touch,
 }
 _NUMBERS = itertools.count()
+
+
+def _spare_slices(width: int) -> int:
+    """Room for a slice by any part of the key, if there are not too many of them."""
+    return min(max(SPARE_SLICES, (1 << width) - 2), MOST_SPARE_SLICES)
+
+
 _POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
 
 

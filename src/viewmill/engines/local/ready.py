@@ -14,6 +14,7 @@ from viewmill.engines.local.lower import Lowered, Word
 from viewmill.engines.local.many import Group, Schedule
 from viewmill.engines.local.ordered import Order
 from viewmill.engines.local.pools import Pool
+from viewmill.engines.local.scalars import CannotLower
 from viewmill.engines.local.string_tables import StringTables
 from viewmill.engines.local.triggers import TriggerPlan
 
@@ -86,8 +87,16 @@ class Ready:
 
 
 def _slice_number(pool: Pool, columns: tuple[int, ...]) -> int:
-    return pool.slices.index(columns) if columns in pool.slices else pool.add_slice(columns)
+    if columns in pool.slices:
+        return pool.slices.index(columns)
+    if not pool.can_slice():
+        raise CannotLower("one more slice of a store that has many")
+    return pool.add_slice(columns)
 
 
 def _order_number(pool: Pool, order: Order) -> int:
-    return pool.orders.index(order) if order in pool.orders else pool.add_order(order)
+    if order in pool.orders:
+        return pool.orders.index(order)
+    if not pool.can_order():
+        raise CannotLower("one more order of a store that has many")
+    return pool.add_order(order)

@@ -36,7 +36,7 @@ from viewmill.engines.local.scalars import CannotLower, same_form
 from viewmill.engines.local.single import OneRow, is_plain
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
-from viewmill.engines.local.triggers import TriggerPlan, plan_reading, plan_trigger
+from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading, plan_trigger
 from viewmill.engines.local.watching import Watch, run_checked
 from viewmill.program.nodes import Program, Statement, Store
 from viewmill.types import Type
@@ -66,7 +66,7 @@ class CompiledEngine:
         """Take on a program. Stores that are new to us are in `tables`."""
         new = [name for name in program.stores if self._stores.get(name) != program.stores[name]]
         kept = {name: source for name, source in self._placed.items() if name in program.stores and name not in new}
-        placed = {**kept, **place(program, new, catalog)}
+        placed = {**kept, **place(program, new, catalog, {source.pool for source in kept.values()})}
         pools = {source.pool: self._pools[source.pool] for source in kept.values()}
         for pool in dict.fromkeys(placed[name].pool for name in new):
             pools[pool] = self._filled(pool, placed, tables)
@@ -421,16 +421,18 @@ class CompiledEngine:
         differ = old[:, source.lane] != new[:, source.lane]
         rows = decode_rows(keys[differ], source.types, self.dictionary)
         return {
-            row: weight_of(int(code), source.weight)
-            for row, code in zip(rows, old[differ, source.lane], strict=True)
+            row: weight_of(int(code), source.weight) for row, code in zip(rows, old[differ, source.lane], strict=True)
         }
 
     # --- compiling
 
     def _trigger(self, relation: str) -> Ready:
         if relation not in self._triggers:
-            plan = plan_trigger(self.program, self._catalog.relations[relation], self._placed)
-            self._triggers[relation] = Ready(plan, self)
+            info = self._catalog.relations[relation]
+            try:
+                self._triggers[relation] = Ready(plan_trigger(self.program, info, self._placed), self)
+            except CannotLower as reason:  # of indexes there may be too many for one pool
+                self._triggers[relation] = Ready(interpreted_trigger(self.program, info, str(reason)), self)
         return self._triggers[relation]
 
     def pool(self, name: str) -> Pool:

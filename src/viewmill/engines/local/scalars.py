@@ -30,6 +30,7 @@ NULL = -(2**63)
 _EPOCH = date(1970, 1, 1)
 _EPOCH_MOMENT = datetime(1970, 1, 1)
 _COMPARE = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_EXACT_POWER = 22  # the powers of ten that are doubles
 _CALENDAR = ("year", "month", "day", "quarter")
 
 
@@ -319,7 +320,7 @@ class ScalarLowering:
         if low.type == VOID or same_form(low.type, type_):
             return low if not type_.is_floating or low.type != VOID else Lowered("0.0", "True", type_)
         if type_.is_floating and low.type.is_exact:
-            return Lowered(f"(float64({low.value}) / {float(10**low.type.scale)!r})", low.null, type_)
+            return Lowered(self._double(low), low.null, type_)
         if type_.is_exact and low.type.is_exact:
             shift = type_.scale - low.type.scale
             if shift < 0 and exactly:
@@ -328,6 +329,15 @@ class ScalarLowering:
                 return Lowered(f"round_off({low.value}, {_integer(10**-shift)})", low.null, type_)
             return Lowered(f"multiply({low.value}, {_integer(10**shift)}, flags)", low.null, type_)
         raise CannotLower(f"{low.type} as {type_}")
+
+    def _double(self, low: Lowered) -> str:
+        """An exact number as the double nearest to it: digits that a double has not would be rounded twice."""
+        if low.type.scale == 0:
+            return f"float64({low.value})"
+        if low.type.scale > _EXACT_POWER:
+            raise CannotLower(f"a {low.type} as a double")
+        digits = f"within({low.value}, int64({2**53}), flags)"
+        return f"(float64({digits}) / {float(10**low.type.scale)!r})"
 
 
 def same_form(left: Type, right: Type) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from viewmill.algebra.functions import EXACT
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.indexes import address
@@ -48,7 +49,8 @@ def is_plain(info: RelationInfo) -> bool:
 
 
 def _encoder(info: RelationInfo, places: list[int], buffer: bytearray, dictionary: Dictionary) -> Encode:
-    names: dict[str, Any] = {"Decimal": Decimal, "date": date, "code": dictionary.code}
+    # The caller's own context for decimals may round to a few digits.
+    names: dict[str, Any] = {"Decimal": Decimal, "date": date, "code": dictionary.code, "multiply": EXACT.multiply}
     form = "".join("d" if info.columns[i].type.is_floating else "q" for i in places)
     names["pack"] = struct.Struct(f"={form}q").pack_into
     names["buffer"] = buffer
@@ -76,10 +78,10 @@ def _plain(v: str, column: ColumnInfo) -> list[str]:
             limit = min(10**type_.precision, 2**63)
             return [
                 f"if type({v}) is Decimal:",
-                f"    scaled = {v} * {10**type_.scale}",
                 "    try:",
+                f"        scaled = multiply({v}, {10**type_.scale})",
                 "        whole = int(scaled)",
-                "    except (ValueError, OverflowError):",
+                "    except (ValueError, ArithmeticError):",
                 "        return False",
                 f"    if whole != scaled or not -{limit} < whole < {limit}:",
                 "        return False",

@@ -67,6 +67,12 @@ def plan_trigger(program: Program, info: RelationInfo, placed: Mapping[str, Sour
     return plan
 
 
+def interpreted_trigger(program: Program, info: RelationInfo, reason: str) -> TriggerPlan:
+    """The plan that leaves every statement to the interpreter."""
+    statements = program.triggers[info.name].statements
+    return TriggerPlan(info.name, info.names, interpreted=[Interpreted(s, reason) for s in statements])
+
+
 def plan_reading(name: str, expr: Expr, columns: tuple[str, ...], placed: Mapping[str, Source]) -> TriggerPlan:
     """Functions that emit the rows of an expression over stores, as those of the `let` that is called `output`."""
     plan = TriggerPlan(f"{name}/output", ())
