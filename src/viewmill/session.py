@@ -219,7 +219,11 @@ class Mill:
             return
         followed = self._subscriptions.followed
         before = {name: self.read(name) for name in followed if self._definitions.views[name].presentation.cuts}
-        changed = self._applied(changes, columns, frozenset(followed))
+        try:
+            changed = self._applied(changes, columns, frozenset(followed))
+        except BaseException:
+            self._renew_singles()  # the engine may be another
+            raise
         for name, rows in changes.items():
             self._definitions.tables[name].commit(rows)
         for pending in columns:

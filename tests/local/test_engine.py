@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -248,6 +248,38 @@ def test_numbers_of_more_than_64_bits_send_the_mill_back_for_good(twins: Twins) 
     twins.insert("t", (2, Decimal("-1"), 4))
     assert twins.rows("v") == [(1, Decimal("1.5000"), Decimal("1.5000")), (2, Decimal("-2.0000"), Decimal("-1.0000"))]
     assert not twins.compiled
+
+
+def test_what_does_not_fit_is_forgotten_with_the_batch_that_brought_it(twins: Twins) -> None:
+    twins.sql("CREATE TABLE t (k int, a bigint) WITH (stored = false)")
+    twins.sql("CREATE MATERIALIZED VIEW v AS select k, count(*) as n, sum(a) as s from t group by k")
+    twins.insert("t", (1, 2**62))
+    assert "does not fit" in twins.do(lambda mill: mill.insert("t", [(1, 2**62)]))
+    twins.insert("t", (2, 5))
+    twins.insert("t", (2, 5), (3, 6))
+    assert twins.rows("v") == [(1, 1, 2**62), (2, 2, 10), (3, 1, 6)]
+    assert twins.compiled
+
+
+def test_single_rows_are_checked_like_others(twins: Twins) -> None:
+    twins.sql("CREATE TABLE t (k int, s string, m decimal(12,2)) WITH (stored = false)")
+    twins.sql("CREATE MATERIALIZED VIEW v AS select k, s, sum(m) as m from t group by k, s")
+    twins.insert("t", (1, "a", Decimal("1.00")))
+    with localcontext(prec=4):
+        twins.insert("t", (1, "a", Decimal("12345.67")))
+    for row in [(1, "a", Decimal("sNaN")), (1, "a", Decimal("0.001")), (2**31, "a", None), (1, b"a", None), (1, "a")]:
+        assert twins.do(lambda mill, row=row: mill.insert("t", [row]))
+    twins.insert("t", (1, "a", Decimal("1E+2")))
+    assert twins.rows("v") == [(1, "a", Decimal("12446.67"))]
+
+
+def test_half_of_a_surrogate_pair_is_refused_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    twins = Twins(monkeypatch, after=1)
+    twins.sql("CREATE TABLE t (s string)")
+    twins.view("v", "select s, count(*) as n from t group by s")
+    assert "surrogate" in twins.do(lambda mill: mill.insert("t", [("\ud800",)]))
+    twins.insert("t", ("😀",), ("a",))
+    assert twins.compiled
 
 
 @pytest.mark.parametrize(

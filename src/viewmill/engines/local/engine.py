@@ -97,8 +97,13 @@ class LocalEngine:
         try:
             return self._fast.apply(batch, watched)
         except TooWide:
+            fast = self._fast
             self._interpret()
-            return self.apply_pending(batch, watched)
+            try:
+                return self.apply_pending(batch, watched)
+            except BaseException:  # the batch is refused, and with it goes what did not fit
+                self._slow, self._fast, self._wide = None, fast, False
+                raise
 
     def _compiles(self, rows: int) -> bool:
         """Whether a batch of so many rows is run by compiled code."""
