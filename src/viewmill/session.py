@@ -12,9 +12,8 @@ from several threads: batches are committed one after the other, and who reads s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from threading import RLock
 from typing import Literal, assert_never
 
 import pyarrow as pa
@@ -22,36 +21,25 @@ import pyarrow as pa
 from viewmill.algebra.functions import Number
 from viewmill.arrow import arrow_schema
 from viewmill.batch import Batch, NetChange
-from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.engines.local import LocalEngine
 from viewmill.engines.local.pending import PendingData, PendingRows
 from viewmill.errors import DataError, UnsupportedError
-from viewmill.explain import explain
 from viewmill.intake import Row
 from viewmill.output import Presentation, present
 from viewmill.recompute import by_engine, by_reference, kept_rows, recompute
 from viewmill.result import Result
-from viewmill.sql.parse import parse_statements
+from viewmill.scripting import Scripted
 from viewmill.sql.statements import (
-    CreateTable,
-    CreateView,
     Delete,
-    Drop,
-    Explain,
     Insert,
     ParsedQuery,
-    Select,
-    Statement,
     Update,
 )
 from viewmill.status import RelationStatus, Status, StoreStatus, ViewStatus
 from viewmill.subscriptions import Changes, Subscriber, Subscriptions, changes_between, changes_of
-from viewmill.types import STRING
 from viewmill.verification import Verification, compare
-from viewmill.view import View
-from viewmill.wording import not_too_deep
 
 
 def _never(row: Sequence[object], weight: int) -> bool:
@@ -71,56 +59,17 @@ def connect(
     return Mill(dialect=dialect)
 
 
-class Mill:
+class Mill(Scripted):
     """Tables, streams and views in this process. Made by `viewmill.connect()`."""
 
     def __init__(self, *, dialect: str = "spark") -> None:
-        self._dialect = dialect
-        self._definitions = Definitions()
+        super().__init__(dialect=dialect)
         self._engine = LocalEngine()
         self._subscriptions = Subscriptions()
-        self._version = 0
-        self._lock = RLock()  # who changes the mill, or reads it
         self._singles: dict[str, Callable[[Sequence[object], int], bool] | None] = {}
         self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
 
-    # --- SQL
-
-    def sql(self, text: str) -> Result:
-        """Run every statement of `text`, one by one; the answer of the last."""
-        answers = list(self.script(text))
-        return answers[-1] if answers else self._nothing()
-
-    def script(self, text: str) -> Iterator[Result]:
-        """Run every statement of `text`, giving each one's answer. All are parsed before the first is run."""
-        with not_too_deep():
-            statements = parse_statements(text, self._dialect)
-        for statement in statements:
-            with not_too_deep(), self._lock:
-                answer = self._run(statement)
-            yield answer
-
-    def _run(self, statement: Statement) -> Result:
-        match statement:
-            case CreateTable():
-                self._install(self._definitions.create_table(statement))
-            case CreateView():
-                self._install(self._definitions.create_view(statement))
-            case Drop():
-                self._install(self._definitions.drop(statement))
-            case Insert() | Delete() | Update():
-                self._change(statement)
-            case Select(query):
-                return self._select(query)
-            case Explain():
-                return self._explain(statement)
-            case _:
-                assert_never(statement)
-        return self._nothing()
-
-    def _install(self, definitions: Definitions) -> None:
-        if definitions is self._definitions:
-            return
+    def _install(self, definitions: Definitions, words: str) -> None:
         if definitions.program is not self._definitions.program:
             self._engine = self._engine_for(definitions)
         for name in self._subscriptions.followed:
@@ -138,9 +87,6 @@ class Mill:
             if view is not self._definitions.views.get(name):
                 engine.contents(name)
         return engine
-
-    def _nothing(self) -> Result:
-        return Result((), (), self._version)
 
     # --- changes
 
@@ -271,23 +217,6 @@ class Mill:
 
     # --- reading
 
-    @property
-    def tables(self) -> Mapping[str, RelationInfo]:
-        """Tables and streams by name."""
-        return {name: table.info for name, table in self._definitions.tables.items()}
-
-    @property
-    def views(self) -> tuple[str, ...]:
-        return tuple(self._definitions.views)
-
-    @property
-    def version(self) -> int:
-        """The number of the last committed batch."""
-        return self._version
-
-    def view(self, name: str) -> View:
-        return View(self._definitions.view(name).name, self)
-
     def read(self, name: str) -> Result:
         """All rows of a view, as its ORDER BY and LIMIT say."""
         with self._lock:
@@ -315,10 +244,6 @@ class Mill:
         with self._lock:
             self._singles = {}  # somebody wants to know what each batch changes
             return self._subscriptions.add(self._definitions.view(name).name, subscriber)
-
-    def explain(self, name: str, *, stage: str = "program") -> str:
-        """A view at one stage of its compilation: sql, bound, algebra, delta, program or code."""
-        return explain(self._definitions.view(name), self._definitions, stage)
 
     def verify(self, name: str, *, by: Literal["reference", "engine"] = "reference") -> Verification:
         """Recompute a view from the base tables and compare: true if it is right, else it holds what differs.
@@ -363,11 +288,3 @@ class Mill:
         if view := self._definitions.views.get(name):
             return self._contents(name) if view.presentation.cuts else dict(Counter(self.read(name)))
         return kept_rows(self._definitions.tables[name])
-
-    def _explain(self, statement: Explain) -> Result:
-        stage = statement.stage or "program"
-        if isinstance(statement.target, str):
-            text = self.explain(statement.target, stage=stage)
-        else:
-            text = explain(self._definitions.query(statement.target), self._definitions, stage)
-        return Result((ColumnInfo("plan", STRING, nullable=False),), ((text,),), self._version)

@@ -19,16 +19,23 @@ from viewmill.sql.statements import Statement
 
 def parse_statements(sql: str, dialect: str = DEFAULT_DIALECT) -> list[Statement]:
     """Every statement of a script, in order; `;` separates them."""
-    statements: list[Statement] = []
-    for tokens in _split(_tokens(sql, dialect)):
-        cursor = Cursor(sql, tokens)
-        if cursor.accept("CREATE"):
-            statements.append(ddl.create(cursor, dialect))
-        elif cursor.accept("DROP"):
-            statements.append(ddl.drop(cursor))
-        else:
-            statements.append(dml.statement(cursor, dialect))
-    return statements
+    return [statement for statement, _ in parse_script(sql, dialect)]
+
+
+def parse_script(sql: str, dialect: str = DEFAULT_DIALECT) -> list[tuple[Statement, str]]:
+    """The same, each with the words it was written in."""
+    return [
+        (_statement(Cursor(sql, tokens), dialect), sql[tokens[0].start : tokens[-1].end + 1])
+        for tokens in _split(_tokens(sql, dialect))
+    ]
+
+
+def _statement(cursor: Cursor, dialect: str) -> Statement:
+    if cursor.accept("CREATE"):
+        return ddl.create(cursor, dialect)
+    if cursor.accept("DROP"):
+        return ddl.drop(cursor)
+    return dml.statement(cursor, dialect)
 
 
 def _tokens(sql: str, dialect: str, start: int = 0) -> tuple[Token, ...]:

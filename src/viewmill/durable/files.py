@@ -1,0 +1,124 @@
+"""Named files in a folder, each whole or not there, each with its checksum.
+
+    files = Files("s3://bucket/mill")          or a path, or any other URI that Arrow knows
+    files.write("commits/000012", b"...")
+    files.read("commits/000012")               raises DamagedFile if a byte of it has changed
+
+A file is written under another name and moved where it belongs: who reads a name sees the file complete, also if the
+writer was killed. On object stores, where there is no move, a file appears when its last byte has arrived.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+import zlib
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.fs as fs
+
+from viewmill.errors import DataError
+from viewmill.wording import quoted
+
+_MAGIC = b"VMF1"
+_TRAILER = len(_MAGIC) + 4
+
+
+class DamagedFile(DataError):
+    """A file of ours is not as it was written."""
+
+
+class Files:
+    """Pickles to where it points."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root if "://" in root else str(Path(root).absolute())
+
+    def __reduce__(self) -> tuple[type[Files], tuple[str]]:
+        return Files, (self.root,)
+
+    @cached_property
+    def _place(self) -> tuple[fs.FileSystem, str]:
+        try:
+            system, path = fs.FileSystem.from_uri(self.root)
+        except (pa.ArrowInvalid, OSError, ValueError) as error:
+            raise DataError(
+                f"cannot use {quoted(self.root)} as a checkpoint: {_line(error)}",
+                hint="give a folder, or a URI that Arrow can write: file://, s3://, gs://, abfs://, hdfs://",
+            ) from None
+        return system, path
+
+    def path(self, name: str) -> str:
+        return f"{self._place[1]}/{name}"
+
+    # --- whole files
+
+    def write(self, name: str, data: bytes) -> None:
+        """All of it, or nothing. A file of that name is replaced."""
+        system = self._place[0]
+        trailer = _MAGIC + zlib.crc32(data).to_bytes(4, "little")
+        path = self.path(name)
+        draft = f"{path}.{uuid.uuid4().hex}.draft" if self._moves else path
+        try:
+            system.create_dir(os.path.dirname(path), recursive=True)
+            with system.open_output_stream(draft) as out:
+                out.write(data)
+                out.write(trailer)
+            if draft != path:
+                system.move(draft, path)
+        except OSError as error:
+            raise DataError(
+                f"cannot write {quoted(path)}: {_line(error)}",
+                hint="the checkpoint must be a place that the driver and every executor can write",
+            ) from None
+
+    def read(self, name: str) -> bytes:
+        path = self.path(name)
+        try:
+            with self._place[0].open_input_file(path) as file:
+                data = bytes(file.read())
+        except FileNotFoundError:
+            raise DamagedFile(
+                f"{quoted(path)} is not there, and is needed", hint="restore the checkpoint from a copy of it"
+            ) from None
+        body, trailer = data[:-_TRAILER], data[-_TRAILER:]
+        if len(data) < _TRAILER or trailer != _MAGIC + zlib.crc32(body).to_bytes(4, "little"):
+            raise DamagedFile(
+                f"{quoted(path)} is damaged: its checksum is wrong", hint="restore the checkpoint from a copy of it"
+            )
+        return body
+
+    def names(self, folder: str) -> list[str]:
+        """The files of a folder, by name; none if it is not there."""
+        selector = fs.FileSelector(self.path(folder), allow_not_found=True)
+        found = [info.base_name for info in self._place[0].get_file_info(selector) if info.type == fs.FileType.File]
+        return sorted(name for name in found if not name.endswith(".draft"))
+
+    def folders(self, folder: str) -> list[str]:
+        selector = fs.FileSelector(self.path(folder), allow_not_found=True)
+        infos = self._place[0].get_file_info(selector)
+        return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
+
+    def exists(self, name: str) -> bool:
+        return bool(self._place[0].get_file_info(self.path(name)).type != fs.FileType.NotFound)
+
+    def remove(self, name: str) -> None:
+        """A file or a folder; that it is gone already is no mistake."""
+        info = self._place[0].get_file_info(self.path(name))
+        try:
+            if info.type == fs.FileType.Directory:
+                self._place[0].delete_dir(self.path(name))
+            elif info.type == fs.FileType.File:
+                self._place[0].delete_file(self.path(name))
+        except FileNotFoundError:
+            pass
+
+    @property
+    def _moves(self) -> bool:
+        return isinstance(self._place[0], fs.LocalFileSystem) or self._place[0].type_name == "hdfs"
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,148 @@
+"""The history of a mill: which batches are committed, and from what the state of each part can be made again.
+
+A part of the state (a bucket, or the driver) is the state of its newest *snapshot* and the *logs* of what it took
+since. A batch exists from the moment its commit file does: all files that it needs were written before. What was
+written for a batch without a commit is never looked at again.
+
+    programs/<fingerprint>              a distributed program
+    commits/<version>                   JSON: the batch, its parent, snapshots
+    logs/<version>-<batch>/<block>-<bucket>    what arrived in a bucket for a block; driver: what was gathered
+    snapshots/<bucket>-<version>        a bucket as it was when the version was committed
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from viewmill.durable.files import DamagedFile, Files
+from viewmill.errors import DataError
+from viewmill.wording import quoted
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A committed batch: `blocks` of them ran in the buckets, for changes of `relations`."""
+
+    version: int
+    batch: str
+    relations: tuple[str, ...] = ()
+    blocks: int = 0
+    gathered: bool = False  # the driver has a log of its own
+
+    @property
+    def folder(self) -> str:
+        return f"logs/{self.version:012d}-{self.batch}"
+
+    def log(self, block: int, bucket: int) -> str:
+        return f"{self.folder}/{block}-{bucket}"
+
+    @property
+    def driver_log(self) -> str:
+        return f"{self.folder}/driver"
+
+    def label(self, block: int) -> str:
+        return f"{self.version}-{self.batch}/{block}"
+
+
+def snapshot_of(bucket: int, version: int) -> str:
+    return f"snapshots/{bucket}-{version:012d}"
+
+
+def driver_snapshot(version: int) -> str:
+    return f"snapshots/driver-{version:012d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The mill at a version: everything that is needed to go on from here.
+
+    `entries` are the batches since the oldest snapshot, the newest last. `snapshots` holds a version for each bucket,
+    `driver` that of the driver's; version 0 is the empty state, which needs no file. `definitions` are the statements
+    that made the tables and views. `sources` are the last batch numbers of streams that feed the mill.
+    """
+
+    version: int = 0
+    owner: str = ""
+    mill: str = ""
+    program: str = ""
+    dialect: str = "spark"
+    definitions: tuple[str, ...] = ()
+    buckets: int = 0
+    entries: tuple[Entry, ...] = ()
+    snapshots: tuple[int, ...] = ()
+    driver: int = 0
+    touched: tuple[str, ...] = ()
+    sources: dict[str, int] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def after(self, entry: Entry) -> Commit:
+        return replace(self, version=entry.version, entries=(*self.entries, entry))
+
+    def without_old_entries(self) -> Commit:
+        """Entries that every snapshot includes are not needed."""
+        oldest = min((*self.snapshots, self.driver), default=0)
+        return replace(self, entries=tuple(entry for entry in self.entries if entry.version > oldest))
+
+    def since(self, version: int) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.version > version)
+
+
+class History:
+    """Commits in files."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+
+    def newest(self) -> Commit | None:
+        names = self.files.names("commits")
+        if not names:
+            return None
+        name = f"commits/{names[-1]}"
+        return _commit(json.loads(self.files.read(name)), self.files.path(name))
+
+    def commit(self, commit: Commit) -> None:
+        """From here on the version exists."""
+        others = self.files.names("commits")
+        if others and int(others[-1]) >= commit.version:
+            raise DataError(
+                f"version {commit.version} of the mill at {quoted(self.files.root)} was committed by somebody else",
+                hint="one mill at a time may use a checkpoint; connect again to go on from what is there",
+            )
+        self.files.write(f"commits/{commit.version:012d}", json.dumps(asdict(commit)).encode())
+
+    def clean(self, commit: Commit) -> None:
+        """Remove what the commit does not need: older commits, logs, snapshots and programs."""
+        for name in self.files.names("commits")[:-1]:
+            self.files.remove(f"commits/{name}")
+        kept = {entry.folder for entry in commit.entries}
+        for folder in self.files.folders("logs"):
+            if f"logs/{folder}" not in kept and int(folder.split("-")[0]) <= commit.version:
+                self.files.remove(f"logs/{folder}")
+        needed = {snapshot_of(bucket, version) for bucket, version in enumerate(commit.snapshots)}
+        needed.add(driver_snapshot(commit.driver))
+        for name in self.files.names("snapshots"):
+            version = int(name.split("-")[1])
+            if f"snapshots/{name}" not in needed and version < commit.version:
+                self.files.remove(f"snapshots/{name}")
+        for name in self.files.names("programs"):
+            if name != commit.program:
+                self.files.remove(f"programs/{name}")
+
+
+def _commit(data: dict[str, Any], path: str) -> Commit:
+    if data.get("format") != FORMAT:
+        raise DataError(
+            f"{quoted(path)} has format {data.get('format')}, and this version of viewmill knows format {FORMAT}",
+            hint="use the version of viewmill that wrote the checkpoint, or start with an empty one",
+        )
+    try:
+        data["entries"] = tuple(Entry(**{**entry, "relations": tuple(entry["relations"])}) for entry in data["entries"])
+        for name in ("definitions", "snapshots", "touched"):
+            data[name] = tuple(data[name])
+        return Commit(**data)
+    except (TypeError, KeyError):
+        raise DamagedFile(f"{quoted(path)} is not a commit", hint="restore the checkpoint from a copy of it") from None

@@ -1,0 +1,73 @@
+"""A version exists from the moment its commit does; what it needs is kept, what it does not is removed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from viewmill.durable.files import DamagedFile, Files
+from viewmill.durable.history import Commit, Entry, History, driver_snapshot, snapshot_of
+from viewmill.errors import DataError
+
+
+@pytest.fixture
+def history(tmp_path) -> History:
+    return History(Files(str(tmp_path)))
+
+
+def entry(version: int) -> Entry:
+    return Entry(version, f"b{version}", ("orders", "lineitem"), 2, True)
+
+
+def test_nothing_is_committed_at_first(history):
+    assert history.newest() is None
+
+
+def test_the_newest_commit_comes_back_as_it_was(history):
+    commit = Commit(mill="m", buckets=2, snapshots=(0, 0), sources={"s": 4})
+    for version in (1, 2, 11):
+        commit = commit.after(entry(version))
+        history.commit(commit)
+    assert history.newest() == commit
+
+
+def test_a_version_is_committed_once(history):
+    history.commit(Commit().after(entry(3)))
+    with pytest.raises(DataError, match="version 3 .* was committed by somebody else"):
+        history.commit(Commit().after(replace(entry(3), batch="another")))
+
+
+def test_another_format_is_refused(history):
+    history.files.write("commits/000000000001", json.dumps({"format": 99}).encode())
+    with pytest.raises(DataError, match="has format 99"):
+        history.newest()
+
+
+def test_something_else_is_no_commit(history):
+    history.files.write("commits/000000000001", json.dumps({"format": 1, "what": 2}).encode())
+    with pytest.raises(DamagedFile, match="is not a commit"):
+        history.newest()
+
+
+def test_cleaning_keeps_what_is_needed(history):
+    commit = Commit(buckets=2, snapshots=(0, 0), program="p")
+    for version in range(1, 6):
+        history.files.write(entry(version).log(1, 0), b"log")
+        commit = commit.after(entry(version))
+        history.commit(commit)
+    for bucket, version in ((0, 2), (0, 4), (1, 1), (1, 3)):
+        history.files.write(snapshot_of(bucket, version), b"state")
+    for version in (2, 5):
+        history.files.write(driver_snapshot(version), b"state")
+    for program in ("p", "q"):
+        history.files.write(f"programs/{program}", b"program")
+    commit = replace(commit, snapshots=(4, 3), driver=5).without_old_entries()
+    history.clean(commit)
+    assert [one.version for one in commit.entries] == [4, 5]
+    assert history.files.names("snapshots") == ["0-000000000004", "1-000000000003", "driver-000000000005"]
+    assert history.files.folders("logs") == [entry(4).folder[5:], entry(5).folder[5:]]
+    assert history.files.names("programs") == ["p"]
+    assert history.files.names("commits") == ["000000000005"]
+    assert history.newest() is not None
