@@ -12,7 +12,7 @@ change, and arrays that have grown are new ones, put in place at once.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from viewmill.engines.local import interning
+from viewmill.engines.local.memory import Anonymous, Memory, Shared
 from viewmill.engines.local.scalars import NULL
 from viewmill.errors import DataError, InternalError
 from viewmill.types import BINARY, STRING, Type
@@ -33,6 +34,7 @@ _STAGE = 4096  # strings of up to so many bytes are handed over without an array
 _REMEMBERED = 1 << 16  # how many values are looked up by Python
 _SHORT = 64  # and of what length at most
 _ARROW_LIMIT = 2**31 - 1  # bytes in one Arrow array of strings
+_POINTERS = [interning.HEAP, interning.STARTS, interning.MARKS, interning.SLOTS]
 
 
 class _Strings(NamedTuple):
@@ -53,18 +55,48 @@ def _strings(heap: NDArray[np.uint8], starts: Ints, marks: NDArray[np.uint8]) ->
 class Dictionary:
     """Codes of strings. `code` and `codes` add what is new."""
 
-    def __init__(self) -> None:
-        self._block = np.zeros(interning.BLOCK, np.int64)
-        self._words = self._block.data
-        self._address = address(self._block)
+    def __init__(self, memory: Memory | None = None) -> None:
+        memory = memory or Anonymous()
+        self._start(memory.array((interning.BLOCK,), np.int64), memory)
+        self._strings = _strings(
+            memory.array((_FIRST_BYTES,), np.uint8),
+            memory.array((_FIRST_STRINGS + 1,), np.int64),
+            memory.array((_FIRST_STRINGS,), np.uint8),
+        )
+        self._slots: Ints = memory.array((2 * _FIRST_STRINGS,), np.int64)
+        self._publish()
+
+    @classmethod
+    def held(cls, block: Ints, memory: Shared) -> Dictionary:
+        """The dictionary that another process left in shared memory, by its control block. It is to be taken over."""
+        dictionary = object.__new__(cls)
+        dictionary._start(block, memory)
+        dictionary._strings = _strings(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.uint8))
+        return dictionary
+
+    def _start(self, block: Ints, memory: Memory) -> None:
+        self._memory = memory
+        self._block = block
+        self._words = block.data
+        self._address = address(block)
         self._stage = bytearray(_STAGE)
         self._staged = memoryview(self._stage)
         self._stage_address = address(np.frombuffer(self._stage, np.uint8))
         self._known: dict[str | bytes, int] = {}
         self._ranks = np.empty(0, np.int64)
-        self._strings = _strings(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.uint8))
-        self._slots = np.zeros(0, np.int64)
-        self._make_room(_FIRST_STRINGS, _FIRST_BYTES)
+
+    def take_over(self, moved: int) -> None:
+        """Go on where another process left shared memory, which it had `moved` bytes further down."""
+        self._block[_POINTERS] += moved
+        heap, starts, marks, slots, mask, _, limit, room = self._block[: interning.ROOM + 1].tolist()
+        old = self._strings
+        if (address(old.heap), len(old.heap), address(old.starts), len(old.marks)) == (heap, room, starts, limit):
+            return
+        at = cast(Shared, self._memory).at
+        self._strings = _strings(
+            at(heap, (room,), np.uint8), at(starts, (limit + 1,), np.int64), at(marks, (limit,), np.uint8)
+        )
+        self._slots = at(slots, (mask + 1,), np.int64)
 
     def __len__(self) -> int:
         count: int = self._words[interning.COUNT]
@@ -150,6 +182,27 @@ class Dictionary:
             found = interning.intern_one(self._address, at, size, int(binary))
         return found
 
+    # --- all strings
+
+    def dump(self) -> tuple[NDArray[np.uint8], Ints, NDArray[np.uint8]]:
+        """The bytes of all strings, where each one starts, and of what kind it is."""
+        strings, count = self._strings, len(self)
+        return strings.heap[: strings.starts[count]], strings.starts[: count + 1], strings.marks[:count]
+
+    def load(self, heap: NDArray[np.uint8], starts: Ints, marks: NDArray[np.uint8]) -> None:
+        """Take the strings of another dictionary, with their codes. We have none."""
+        limit, room = len(self._strings.marks), len(self._strings.heap)
+        while limit < len(marks):
+            limit *= 2
+        while room < len(heap):
+            room *= 2
+        self._make_room(limit, room)
+        self._strings.heap[: len(heap)] = heap
+        self._strings.starts[: len(starts)] = starts
+        self._strings.marks[: len(marks)] = marks
+        self._block[interning.COUNT] = len(marks)
+        interning.refill(self._address)
+
     # --- strings out
 
     def value(self, code: int) -> str | bytes:
@@ -230,25 +283,36 @@ class Dictionary:
         self._make_room(limit, room)
 
     def _make_room(self, limit: int, room: int) -> None:
-        block, old, count = self._block, self._strings, len(self)
         if limit > 2**31:
             raise DataError(f"more than {limit // 2} different strings")
-        heap, starts, marks = old[:3]
-        if room > len(heap):
-            heap = _longer(heap, int(starts[count]), room)
-        if limit > len(marks):
-            starts, marks = _longer(starts, count + 1, limit + 1), _longer(marks, count, limit)
-        strings = self._strings = _strings(heap, starts, marks)
+        memory, slots = self._memory, self._slots
+        heap, starts, marks = self._strings[:3]
+        try:
+            if room > len(heap):
+                heap = memory.longer(heap, room)
+            if limit > len(marks):
+                slots = memory.array((2 * limit,), np.int64)
+                starts = memory.longer(starts, limit + 1)
+                marks = memory.longer(marks, limit)
+        finally:  # what has become longer is so, also if there was no memory for the rest
+            self._strings = _strings(heap, starts, marks)
+            self._publish()
+        if slots is not self._slots:
+            memory.release(self._slots)
+            self._slots = slots
+            self._publish()
+            interning.refill(self._address)
+
+    def _publish(self) -> None:
+        """Write to the control block where everything is, and how large."""
+        block, strings = self._block, self._strings
         block[interning.HEAP] = address(strings.heap)
         block[interning.STARTS] = address(strings.starts)
         block[interning.MARKS] = address(strings.marks)
-        block[interning.ROOM] = room
-        if limit > block[interning.LIMIT]:
-            self._slots = np.zeros(2 * limit, np.int64)
-            block[interning.LIMIT] = limit
-            block[interning.SLOTS] = address(self._slots)
-            block[interning.MASK] = 2 * limit - 1
-            interning.refill(self._address)
+        block[interning.SLOTS] = address(self._slots)
+        block[interning.MASK] = len(self._slots) - 1
+        block[interning.LIMIT] = len(self._slots) // 2
+        block[interning.ROOM] = len(strings.heap)
 
     def _check_texts(self, first: int) -> None:
         """Arrow does not look whether texts are UTF-8. New ones that are not are forgotten."""
@@ -277,12 +341,6 @@ def _with_offsets(array: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_binary(kind):
         return array.cast(pa.binary())
     return array
-
-
-def _longer(array: NDArray[Any], used: int, length: int) -> NDArray[Any]:
-    longer = np.empty(length, array.dtype)
-    longer[:used] = array[:used]
-    return longer
 
 
 def address(array: NDArray[Any]) -> int:

@@ -56,6 +56,13 @@ class LocalEngine:
             self._slow = filler
         self.program, self._catalog = program, catalog
 
+    def load(self, program: Program, catalog: Catalog, stores: Mapping[str, Mapping[Row, object]]) -> None:
+        """Take on a program with its stores as `store` gave them."""
+        self._slow, self._fast, self._wide, self._seen = Interpreter(), None, False, 0
+        self._slow.program = self.program = program
+        self._slow._tables = {name: Table(store.keys, stores[name]) for name, store in program.stores.items()}
+        self._catalog = catalog
+
     @property
     def _tables(self) -> Mapping[str, Table]:
         if self._fast is not None:

@@ -9,6 +9,12 @@
 `Exists` needs to see the whole weight of a row. A pool has it, since merging adds up what belongs to one key; the
 nested loops of compiled code see a row's weight in parts. In the same way a pending batch, which can only be read from
 first to last, becomes a change of its own where it is looked up.
+
+Sets of sets of the batch are domains (`delta/domains.py`), and one too large does no harm. So each row of the batch
+counts by itself, even if another one takes it away again, and there is one set to compute instead of three:
+
+    let d_set_1(k) = Sum[k](Exists(d_L(k, c)) * {c > 3})        where `Exists(d_L(k, c))` is any row, with weight 1
+    Q(p) += Sum[p](Exists(d_set_1(k)) * M(k, p))
 """
 
 from __future__ import annotations
@@ -26,6 +32,9 @@ NewSet = Callable[[tuple[str, ...], Expr], tuple[str, tuple[str, ...]]]
 
 def hoist(expr: Expr, sources: Sources, new_set: NewSet, *, anew: bool) -> Expr:
     """`anew`: the expression runs over whole stores anyway, so sets of them may be computed, too."""
+    if isinstance(expr, Exists) and not inputs(expr) and schema(expr) and _is_domain(expr.body, sources):
+        keys = schema(expr)
+        return Exists(DeltaRelation(*new_set(keys, agg_sum(keys, _members(expr.body))), keys))
     expr = with_children(expr, tuple(hoist(part, sources, new_set, anew=anew) for part in children(expr)))
     match expr:
         case Exists(body) if not inputs(body) and schema(body) and not is_distinct(body, sources):
@@ -35,6 +44,43 @@ def hoist(expr: Expr, sources: Sources, new_set: NewSet, *, anew: bool) -> Expr:
             return Exists(DeltaRelation(*new_set(keys, agg_sum(keys, body)), keys))
         case _:
             return expr
+
+
+def _is_domain(body: Expr, sources: Sources) -> bool:
+    """Made of sets of the batch."""
+    match body:
+        case Exists(inner):
+            return is_any_row(body, sources) or _is_domain(inner, sources)
+        case AggSum(_, inner):
+            return _is_domain(inner, sources)
+        case Sum(parts):
+            return all(_is_domain(part, sources) for part in parts)
+        case Product(factors):
+            sets = [factor for factor in factors if not _binds_no_rows(factor)]
+            values = any(isinstance(factor, Value) for factor in factors)
+            return bool(sets) and not values and all(_is_domain(factor, sources) for factor in sets)
+        case _:
+            return False
+
+
+def _members(body: Expr) -> Expr:
+    """What a set is made of, without the sets in between: nothing in a domain is less than 0."""
+    match body:
+        case Exists(DeltaRelation()):
+            return body
+        case Exists(inner):
+            return _members(inner)
+        case AggSum() | Sum() | Product():
+            return with_children(body, tuple(map(_members, children(body))))
+        case _:
+            return body
+
+
+def is_any_row(factor: Expr, sources: Sources) -> bool:
+    """`Exists(d_R(a, b))` of the batch itself."""
+    return (
+        isinstance(factor, Exists) and isinstance(factor.body, DeltaRelation) and sources(factor.body).kind == "batch"
+    )
 
 
 def hoist_batches(expr: Expr, sources: Sources, new_set: NewSet) -> Expr:
@@ -60,6 +106,8 @@ def hoist_batches(expr: Expr, sources: Sources, new_set: NewSet) -> Expr:
             done = [f if i < at else hoist_batches(f, sources, new_set) for i, f in enumerate(factors[: at + 1])]
             return product(*done, *map(looked_up, factors[at + 1 :]))
         case DeltaRelation():
+            return expr
+        case Exists() if is_any_row(expr, sources):
             return expr
         case _:
             return looked_up(expr)

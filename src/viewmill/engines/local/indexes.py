@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from viewmill.engines.local import layout
 from viewmill.engines.local.kernels import copy_slots
-from viewmill.engines.local.memory import Memory
+from viewmill.engines.local.memory import Memory, Shared
 from viewmill.engines.local.tables import SMALLEST_TABLE, load_limit, table_size
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -38,15 +38,29 @@ class SliceIndex:
         self.prevs: Ints = memory.array((capacity,), np.int64)
         self._publish()
 
+    @classmethod
+    def held(cls, words: Ints, capacity: int, memory: Shared) -> SliceIndex:
+        """The slice that these words tell of."""
+        index = object.__new__(cls)
+        index.words, index._memory = words, memory
+        index._positions = positions_at(int(words[layout.COLUMNS]), memory)
+        index.columns = tuple(index._positions[1:].tolist())
+        index.heads = memory.at(int(words[layout.HEADS]), (int(words[layout.HEAD_ROOM]),), np.int64)
+        index.nexts = memory.at(int(words[layout.NEXTS]), (capacity,), np.int64)
+        index.prevs = memory.at(int(words[layout.PREVS]), (capacity,), np.int64)
+        return index
+
     @property
     def arrays(self) -> tuple[Ints, ...]:
         return self._positions, self.heads, self.nexts, self.prevs
 
     def grow_records(self, capacity: int) -> None:
         """Follow the pool to a new capacity."""
-        self.nexts = self._memory.longer(self.nexts, capacity)
-        self.prevs = self._memory.longer(self.prevs, capacity)
-        self._publish()
+        try:
+            self.nexts = self._memory.longer(self.nexts, capacity)
+            self.prevs = self._memory.longer(self.prevs, capacity)
+        finally:
+            self._publish()
 
     def reserve(self, chains: int) -> None:
         """Make room for so many sub-keys."""
@@ -65,6 +79,12 @@ class SliceIndex:
             words[layout.HEAD_ROOM] = len(self.heads)
             words[layout.CHAIN_MASK] = len(self.heads) - 1
             words[layout.CHAIN_LIMIT] = load_limit(len(self.heads))
+
+
+def positions_at(where: int, memory: Shared) -> Ints:
+    """The positions of a sub-key's columns, their number first."""
+    count = int(memory.at(where, (1,), np.int64)[0])
+    return memory.at(where, (1 + count,), np.int64)
 
 
 def wider(memory: Memory, old: Ints, used: int, entries: int) -> Ints:

@@ -19,6 +19,7 @@ from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.raw import (
     CHUNK,
     Int,
+    fold,
     peek,
     peek_byte,
     peek_half,
@@ -26,7 +27,9 @@ from viewmill.engines.local.raw import (
     poke_byte,
     prefetch,
     room_for_chunk,
+    word_at,
 )
+from viewmill.engines.local.recent import SHORT, forget_all, make_recent, recent_code, room_for_recent
 from viewmill.engines.local.wordcode import WORD, Instruction, inlined_words, words
 
 STRINGS = Library("strings")
@@ -47,6 +50,8 @@ DERIVED = 2  # not seen as data when it was new: a function of another string
 
 _NULL = -(2**63)
 _LOWER = 2**32 - 1
+_MANY = 512  # rows among which it is worth to look for strings that were there before
+_PAUSE = 15  # chunks for which it is not looked after one where that was in vain
 _HASH = -(2**33)  # the upper half without its last bit, which says whether the string is binary
 
 # Odd numbers with about as many ones as zeros, nothing else.
@@ -64,11 +69,6 @@ def instruction(generate: Callable[..., Any]) -> Any:
 
 
 @instruction
-def _load_word(builder: Any, address: Any) -> Any:
-    return builder.load(builder.inttoptr(address, WORD.as_pointer()), align=1)
-
-
-@instruction
 def _load_half(builder: Any, address: Any) -> Any:
     """32 bits, without sign."""
     return builder.zext(builder.load(builder.inttoptr(address, ir.IntType(32).as_pointer()), align=1), WORD)
@@ -80,14 +80,6 @@ def _store_word(builder: Any, address: Any, value: Any) -> Any:
     return WORD(0)
 
 
-@instruction
-def _fold(builder: Any, a: Any, b: Any) -> Any:
-    """The upper half of the product of two words, xor the lower half: every bit depends on all bits of both."""
-    wide = ir.IntType(128)
-    product = builder.mul(builder.zext(a, wide), builder.zext(b, wide))
-    return builder.xor(builder.trunc(builder.lshr(product, wide(64)), WORD), builder.trunc(product, WORD))
-
-
 @words
 def _hashed(at: Int, length: Int) -> Int:
     """A hash of `length` bytes. The last words overlap those before, so that no byte outside is read."""
@@ -95,16 +87,16 @@ def _hashed(at: Int, length: Int) -> Int:
     if length > 16:
         done = 0
         while done + 16 < length:
-            state = _fold(_load_word(at + done) ^ _K1, _load_word(at + done + 8) ^ state)
+            state = fold(word_at(at + done) ^ _K1, word_at(at + done + 8) ^ state)
             done += 16
-        a, b = _load_word(at + length - 16), _load_word(at + length - 8)
+        a, b = word_at(at + length - 16), word_at(at + length - 8)
     elif length >= 8:
-        a, b = _load_word(at), _load_word(at + length - 8)
+        a, b = word_at(at), word_at(at + length - 8)
     elif length >= 4:
         a, b = _load_half(at), _load_half(at + length - 4)
     elif length > 0:
         a = (peek_byte(at, 0) << 16) | (peek_byte(at, length >> 1) << 8) | peek_byte(at, length - 1)
-    return _fold(_K2 ^ length, _fold(a ^ _K1, b ^ state))
+    return fold(_K2 ^ length, fold(a ^ _K1, b ^ state))
 
 
 @words
@@ -112,10 +104,10 @@ def _same(p: Int, q: Int, length: Int) -> Int:
     if length >= 8:
         done = 0
         while done + 8 < length:
-            if _load_word(p + done) != _load_word(q + done):
+            if word_at(p + done) != word_at(q + done):
                 return False
             done += 8
-        return _load_word(p + length - 8) == _load_word(q + length - 8)
+        return word_at(p + length - 8) == word_at(q + length - 8)
     if length >= 4:
         return _load_half(p) == _load_half(q) and _load_half(p + length - 4) == _load_half(q + length - 4)
     same = True
@@ -129,9 +121,9 @@ def _copy(source: Int, target: Int, length: Int) -> Int:
     if length >= 8:
         done = 0
         while done + 8 < length:
-            _store_word(target + done, _load_word(source + done))
+            _store_word(target + done, word_at(source + done))
             done += 8
-        _store_word(target + length - 8, _load_word(source + length - 8))
+        _store_word(target + length - 8, word_at(source + length - 8))
     else:
         for i in range(length):
             poke_byte(target, i, peek_byte(source, i))
@@ -189,6 +181,24 @@ def is_valid(bitmap: Int, bit: Int) -> Int:
     return bitmap == 0 or ((peek_byte(bitmap, bit >> 3) >> (bit & 7)) & 1) != 0
 
 
+@words
+def _recent_rows(
+    recent: Int, data: Int, offsets: Int, wide: Int, bitmap: Int, first: Int, row: Int, upto: Int, safe: Int, out: Int
+) -> Int:
+    """Codes of the rows that are recent strings, -1 for all others. Returns how many those are."""
+    missed = 0
+    start = _offset(offsets, wide, first + row)
+    for i in range(row, upto):
+        end = _offset(offsets, wide, first + i + 1)
+        code = -1
+        if end - start <= SHORT and start <= safe and is_valid(bitmap, first + i):
+            code = recent_code(recent, data + start, end - start)
+        poke(out, i, code)
+        missed += code < 0
+        start = end
+    return missed
+
+
 @STRINGS.export
 def intern_rows(
     block: Int, data: Int, offsets: Int, wide: Int, bitmap: Int, first: Int, row: Int, rows: Int, mark: Int, out: Int
@@ -196,29 +206,40 @@ def intern_rows(
     """Codes of the rows from `row` on of an Arrow array that starts at its element `first`; the row where it stopped.
 
     `wide` says whether offsets have 64 bits or 32, `bitmap` which rows are not NULL (0: none is). Rows are handled in
-    chunks: one short loop hashes and asks for the slots, the next one finds them in the cache.
+    chunks. Recent strings are done at once; for the others, one short loop hashes and asks for the slots, and the next
+    one finds them in the cache. Where many are not recent, it is asked for few chunks only.
     """
-    hashes = room_for_chunk()
+    hashes, recent = room_for_chunk(), room_for_recent()
     slots, mask = peek(block, SLOTS), peek(block, MASK)
+    safe = _offset(offsets, wide, first + rows) - SHORT if rows >= _MANY else -1  # up to where SHORT bytes can be read
+    if safe >= 0:
+        forget_all(recent)
+    pause = 0
     while row < rows:
         upto = min(row + CHUNK, rows)
-        start = _offset(offsets, wide, first + row)
-        for i in range(row, upto):
-            end = _offset(offsets, wide, first + i + 1)
-            hash_ = _hashed(data + start, end - start)
-            poke(hashes, i - row, hash_)
-            prefetch(slots, hash_ & mask)
-            start = end
-        start = _offset(offsets, wide, first + row)
-        for i in range(row, upto):
-            end = _offset(offsets, wide, first + i + 1)
-            code = _NULL
-            if is_valid(bitmap, first + i):
-                code = _interned(block, data + start, end - start, mark, peek(hashes, i - row))
-                if code < 0:
-                    return i
-            poke(out, i, code)
-            start = end
+        asked, missed = safe >= 0 and pause == 0, upto - row
+        pause = max(pause - 1, 0)
+        if asked:
+            missed = _recent_rows(recent, data, offsets, wide, bitmap, first, row, upto, safe, out)
+            # The first chunk has every string for the first time.
+            pause = _PAUSE if missed * 4 > CHUNK and row > CHUNK else 0
+        for i in range(row, upto if missed > 0 else row):
+            if not asked or peek(out, i) == -1:
+                start = _offset(offsets, wide, first + i)
+                hash_ = _hashed(data + start, _offset(offsets, wide, first + i + 1) - start)
+                poke(hashes, i - row, hash_)
+                prefetch(slots, hash_ & mask)
+        for i in range(row, upto if missed > 0 else row):
+            if not asked or peek(out, i) == -1:
+                start, end = _offset(offsets, wide, first + i), _offset(offsets, wide, first + i + 1)
+                code = _NULL
+                if is_valid(bitmap, first + i):
+                    code = _interned(block, data + start, end - start, mark, peek(hashes, i - row))
+                    if code < 0:
+                        return i
+                    if asked and end - start <= SHORT and start <= safe:
+                        make_recent(recent, data + start, end - start, code)
+                poke(out, i, code)
         row = upto
     return row
 

@@ -47,6 +47,7 @@ FIND_ALL = 33  # f(block, request), see there
 TOUCH = 34  # f(block, record): its weights were changed by who knows no indexes
 
 ORDERS = 35  # how many ordered indexes there are
+MOVES = 36  # how often an array was replaced: whoever knows another number has old arrays
 
 # Ordered index i is at FIRST_ORDER + i * ORDER_WORDS. Its words are those of a slice, but for two:
 FIRST_ORDER = 40

@@ -93,12 +93,11 @@ class Library:
             return path.read_bytes()
         except OSError:
             code = self._compiled()
-            _keep(path, code)
+            keep(path, code)
             return code
 
     def _fingerprint(self) -> str:
-        processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
-        mark = f"{fingerprint()} {llvmlite.__version__} {processor}"
+        mark = f"{fingerprint()} {llvmlite.__version__} {' '.join(_processor())}"
         return hashlib.blake2b(mark.encode(), digest_size=12).hexdigest()
 
     def _compiled(self) -> bytes:
@@ -114,13 +113,20 @@ class Library:
         return cast(bytes, machine.emit_object(module))
 
 
+@cache
+def _processor() -> tuple[str, str]:
+    """Its name, and all that it has."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 def _machine() -> Any:
     """This machine, with all that its processor has."""
     triple = llvm.get_process_triple()
     static = triple.startswith(("x86", "i386", "i686"))
+    name, features = _processor()
     return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=name,
+        features=features,
         opt=_SPEED,
         reloc="static" if static else "default",
         codemodel="jitdefault",
@@ -128,7 +134,7 @@ def _machine() -> Any:
     )
 
 
-def _keep(path: Path, code: bytes) -> None:
+def keep(path: Path, code: bytes) -> None:
     """A whole file or none, also with several processes at it. Where nothing can be written, nothing is kept."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,13 @@ class Memory(Protocol):
         """An array of this memory is not needed any more. Views that readers still hold stay readable."""
 
 
+class Shared(Memory, Protocol):
+    """Memory of several processes, each of which has it at other addresses."""
+
+    def at(self, address: int, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """The array that is at an address."""
+
+
 class Anonymous:
     """Memory of this process. The system hands out pages when they are first written.
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from viewmill.engines.local import layout
-from viewmill.engines.local.indexes import Ints, address, wider
-from viewmill.engines.local.memory import Memory
+from viewmill.engines.local.indexes import Ints, address, positions_at, wider
+from viewmill.engines.local.memory import Memory, Shared
 from viewmill.engines.local.tables import SMALLEST_TABLE, load_limit
 
 MOST_LANES = 16
@@ -44,6 +44,18 @@ class OrderedIndex:
         words[layout.ORDER_COLUMN] = order.column
         words[layout.ORDER_DOUBLE] = order.double
         self._publish()
+
+    @classmethod
+    def held(cls, words: Ints, capacity: int, lanes: int, memory: Shared) -> OrderedIndex:
+        """The ordered index that these words tell of."""
+        index = object.__new__(cls)
+        index.words, index._memory = words, memory
+        index._positions = positions_at(int(words[layout.COLUMNS]), memory)
+        within, column = tuple(index._positions[1:].tolist()), int(words[layout.ORDER_COLUMN])
+        index.order = Order(within, column, bool(words[layout.ORDER_DOUBLE]))
+        index.heads = memory.at(int(words[layout.HEADS]), (int(words[layout.HEAD_ROOM]),), np.int64)
+        index.nodes = memory.at(int(words[layout.NODES]), (capacity, layout.NODE_WORDS + lanes), np.int64)
+        return index
 
     @property
     def arrays(self) -> tuple[Ints, ...]:

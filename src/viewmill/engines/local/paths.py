@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from viewmill.algebra import scalars
 from viewmill.algebra.build import factors
-from viewmill.algebra.nodes import ZERO, AggSum, DeltaRelation, Expr, Lift, Product, Relation, Sum, Test, Value
+from viewmill.algebra.nodes import ZERO, AggSum, DeltaRelation, Exists, Expr, Lift, Product, Relation, Sum, Test, Value
 from viewmill.algebra.scalars import Call, Scalar, Var
 from viewmill.algebra.schema import Names, rename, schema, tidy, unshadowed, variables
 from viewmill.algebra.typing import variable_types
@@ -104,11 +104,13 @@ class Tree:
         """Factors in order. A batch is scanned: what its columns must agree with becomes a test."""
         known: set[str] = set()
         for factor in flat_factors(term):
-            if isinstance(factor, DeltaRelation) and self._sources(factor).kind == "batch":
+            atom = factor.body if isinstance(factor, Exists) else factor
+            if isinstance(atom, DeltaRelation) and self._sources(atom).kind == "batch":
                 fresh = Names(variables(term))
-                new = [fresh.fresh(v) if v in known or v in factor.vars[:i] else v for i, v in enumerate(factor.vars)]
-                yield DeltaRelation(factor.name, factor.fields, tuple(new))
-                for old, name in zip(factor.vars, new, strict=True):
+                new = [fresh.fresh(v) if v in known or v in atom.vars[:i] else v for i, v in enumerate(atom.vars)]
+                apart = DeltaRelation(atom.name, atom.fields, tuple(new))
+                yield Exists(apart) if isinstance(factor, Exists) else apart
+                for old, name in zip(atom.vars, new, strict=True):
                     if old != name:
                         yield Test(Call("<=>", (Var(old), Var(name))))
             else:
@@ -152,7 +154,8 @@ class Tree:
         """The factor with names that nothing else on the path has, and with its types noted."""
         if isinstance(factor, Relation | DeltaRelation) and self._sources(factor).kind == "batch":
             return self._whole_batch(factor)
-        names = {var: known.get(var) or self._names.fresh(var) for var in variables(factor)}
+        # In one order: the same program is the same source in every process, which finds it compiled.
+        names = {var: known.get(var) or self._names.fresh(var) for var in sorted(variables(factor))}
         named = rename(factor, names)
         self._note(named, {names[var] for var in free})
         return named
@@ -169,8 +172,8 @@ class Tree:
         for name, type_ in found.items():
             self.types.setdefault(name, type_)
         match factor:
-            case Relation(_, fields, vars_) | DeltaRelation(_, fields, vars_):
-                nullable = self._sources(factor).nullable
+            case Relation(_, fields, vars_) | DeltaRelation(_, fields, vars_) | Exists(DeltaRelation(_, fields, vars_)):
+                nullable = self._sources(_atom(factor)).nullable
                 self.not_null |= {v for f, v in zip(fields, vars_, strict=True) if v in free and f not in nullable}
             case Lift(var, body) if var in free and not isinstance(body, Value):
                 self.not_null.add(var)
@@ -210,6 +213,12 @@ def flat_factors(expr: Expr) -> Iterator[Expr]:
             yield from flat_factors(body)
         case _:
             yield expr
+
+
+def _atom(factor: Expr) -> Atom:
+    atom = factor.body if isinstance(factor, Exists) else factor
+    assert isinstance(atom, Relation | DeltaRelation)
+    return atom
 
 
 def _produced(factor: Expr) -> tuple[str, ...]:

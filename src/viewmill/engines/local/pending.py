@@ -6,6 +6,7 @@ somebody asks.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -70,9 +71,10 @@ def _point(words: NDArray[np.int64], place: int, codes: NDArray[np.int64], keep:
 
 
 class PendingData:
-    """What was given as whole columns (Arrow, pandas, polars): rows that all have one weight."""
+    """What was given as whole columns (Arrow, pandas, polars): rows that all have one weight, or each its own."""
 
-    def __init__(self, info: RelationInfo, data: object, weight: int) -> None:
+    def __init__(self, info: RelationInfo, data: object, weight: int | NDArray[np.int64]) -> None:
+        """Weights are an array as long as the data. They may be 0, and of any sign."""
         self.relation = info.name
         self._info = info
         self._data = data
@@ -84,11 +86,16 @@ class PendingData:
 
     def rows(self) -> dict[Row, int]:
         net: dict[Row, int] = {}
-        for given in given_rows(self._data, self._info):
+        weights = itertools.repeat(self._weight) if isinstance(self._weight, int) else self._weight.tolist()
+        for given, weight in zip(given_rows(self._data, self._info), weights, strict=False):
             row = whole_row(given, self._info)
-            net[row] = net.get(row, 0) + self._weight
-        return net
+            net[row] = net.get(row, 0) + weight
+        return {row: weight for row, weight in net.items() if weight}
 
     def columns(self, taker: Columnar) -> Columns:
-        columns = taker.encode(self._data, self._weight)
-        return columns if columns is not None else PendingRows(self._info, self.rows()).columns(taker)
+        columns = taker.encode(self._data, self._weight if isinstance(self._weight, int) else 1)
+        if columns is None:
+            return PendingRows(self._info, self.rows()).columns(taker)
+        if not isinstance(self._weight, int):
+            _point(columns.words, len(self._info.columns), np.ascontiguousarray(self._weight, np.int64), columns.keep)
+        return columns

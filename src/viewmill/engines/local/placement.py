@@ -45,22 +45,24 @@ def _pool(stores: list[Store], catalog: Catalog, taken: Collection[str]) -> dict
     name = stores[0].name
     while name in taken:
         name += "'"
-    return {
-        store.name: Source(
-            store.name,
-            "store",
-            store.keys,
-            store.types,
-            store.weight,
-            pool=name,
-            lane=lane,
-            lanes=len(stores),
-            nullable=frozenset(store.keys) - not_null(store.definition, catalog),
-            counts=_counts(store.definition),
-            single=candidate_keys(store.definition, store.keys, catalog),
-        )
-        for lane, store in enumerate(stores)
-    }
+    return {store.name: source_of(store, catalog, name, lane, len(stores)) for lane, store in enumerate(stores)}
+
+
+def source_of(store: Store, catalog: Catalog, pool: str, lane: int, lanes: int) -> Source:
+    """A store in a lane of a pool."""
+    return Source(
+        store.name,
+        "store",
+        store.keys,
+        store.types,
+        store.weight,
+        pool=pool,
+        lane=lane,
+        lanes=lanes,
+        nullable=frozenset(store.keys) - not_null(store.definition, catalog),
+        counts=_counts(store.definition),
+        single=candidate_keys(store.definition, store.keys, catalog),
+    )
 
 
 def _counts(expr: Expr) -> bool:

@@ -27,7 +27,8 @@ import ctypes
 import itertools
 import weakref
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ from viewmill.engines.local import kernels, layout
 from viewmill.engines.local.indexes import Ints, SliceIndex, address, wider
 from viewmill.engines.local.layout import FIRST_ORDER, FIRST_SLICE, MOST_ORDERS, ORDER_WORDS, SLICE_WORDS
 from viewmill.engines.local.libraries import CFunction
-from viewmill.engines.local.memory import Anonymous, Memory
+from viewmill.engines.local.memory import Anonymous, Memory, Shared
 from viewmill.engines.local.ordered import MOST_LANES as MOST_ORDERED_LANES
 from viewmill.engines.local.ordered import Order, OrderedIndex
 from viewmill.engines.local.raw import FULL, OVERFLOW
@@ -52,6 +53,7 @@ SPARE_SLICES = 8
 MOST_SPARE_SLICES = 64
 # Rows handed over at once: few enough to be in the cache when they are read.
 PIECE = 2**13
+_FILL = 2**16  # rows with one journal, where none is needed
 
 
 class WeightOverflow(DataError):
@@ -106,7 +108,7 @@ class Pool:
             live=memory.array((SMALLEST_POOL,), np.uint8),
             slots=memory.array((SMALLEST_TABLE,), np.int64),
             journal=memory.array((SMALLEST_POOL if journalled else 0, 1 + self.lanes), np.int64),
-            out=memory.array((SMALLEST_POOL, width + self.lanes), np.int64),
+            out=_SCRATCH.array((SMALLEST_POOL, width + self.lanes), np.int64),
         )
         self.address = address(self.arrays.block)
         """By which compiled code knows the pool, as long as it lives."""
@@ -116,6 +118,72 @@ class Pool:
         self._publish()
         for columns in slices:
             self.add_slice(columns)
+
+    @classmethod
+    def held(cls, block: Ints, memory: Shared) -> Pool:
+        """The pool that another process left in shared memory, by its control block. It is to be taken over."""
+        pool = object.__new__(cls)
+        pool.width, pool.lanes = int(block[layout.WIDTH]), int(block[layout.LANES])
+        pool.doubles = tuple(bool(block[layout.DOUBLES] >> lane & 1) for lane in range(pool.lanes))
+        pool.journalled = True
+        pool.failure = None
+        pool._memory = memory
+        nothing = np.zeros(0, np.int64)
+        out = _SCRATCH.array((SMALLEST_POOL, pool.width + pool.lanes), np.int64)
+        pool.arrays = Arrays(block, nothing, nothing, nothing.view(np.uint8), nothing, nothing, out)
+        pool.address = address(block)
+        pool._indexes, pool._ordered = [], []
+        pool._number, pool._moves = _numbered(pool), -1
+        return pool
+
+    def take_over(self, moved: int) -> None:
+        """Go on where another process left a pool in shared memory, which it had `moved` bytes further down."""
+        block, out = self.arrays.block, self.arrays.out
+        if moved:
+            block[self._pointers()] += moved
+        block[_OURS] = _our_words()
+        block[_SCRATCH_WORDS] = self._number, address(out), len(out), 0
+        if block[layout.MOVES] != self._moves:
+            self._find_arrays()
+
+    def _pointers(self) -> list[int]:
+        """The words of the block that hold addresses of arrays in its memory."""
+        block = self.arrays.block
+        found = list(_POINTERS)
+        for number in range(int(block[layout.SLICES])):
+            found += (FIRST_SLICE + SLICE_WORDS * number + word for word in _SLICE_POINTERS)
+        for number in range(int(block[layout.ORDERS])):
+            found += (FIRST_ORDER + ORDER_WORDS * number + word for word in _ORDER_POINTERS)
+        return found
+
+    def _find_arrays(self) -> None:
+        """Make arrays of what the block tells."""
+        arrays, block, at = self.arrays, self.arrays.block, cast(Shared, self._memory).at
+        words = block[:FIRST_ORDER].tolist()
+        capacity = words[layout.CAPACITY]
+        arrays.keys = at(words[layout.KEYS], (capacity, self.width), np.int64)
+        arrays.weights = at(words[layout.WEIGHTS], (capacity, self.lanes), np.int64)
+        arrays.live = at(words[layout.LIVE], (capacity,), np.uint8)
+        arrays.slots = at(words[layout.SLOTS], (words[layout.SLOT_ROOM],), np.int64)
+        arrays.journal = at(words[layout.JOURNAL], (words[layout.ENTRY_LIMIT], 1 + self.lanes), np.int64)
+        shared = cast(Shared, self._memory)
+        self._indexes = [
+            SliceIndex.held(self._slice_words(number), capacity, shared) for number in range(words[layout.SLICES])
+        ]
+        self._ordered = [
+            OrderedIndex.held(self._order_words(number), capacity, self.lanes, shared)
+            for number in range(words[layout.ORDERS])
+        ]
+        self._moves = words[layout.MOVES]
+
+    def free(self) -> None:
+        """Give the memory back. The pool is no more."""
+        arrays = self.arrays
+        for array in (arrays.block, arrays.keys, arrays.weights, arrays.live, arrays.slots, arrays.journal):
+            self._memory.release(array)
+        indexes = [*(index.arrays for index in self._indexes), *(index.arrays for index in self._ordered)]
+        for array in itertools.chain.from_iterable(indexes):
+            self._memory.release(array)
 
     @property
     def slices(self) -> tuple[tuple[int, ...], ...]:
@@ -154,6 +222,22 @@ class Pool:
         rows = self._rows(keys, weights)
         for start in range(0, len(rows), PIECE):
             self.check(self._over(rows[start : start + PIECE], kernels.merge))
+
+    def fill(self, keys: Ints, weights: Ints) -> None:
+        """Add rows that are not to be undone, whatever their number: the batch is over after this."""
+        self.begin()
+        for start in range(0, len(keys), _FILL):
+            upto = min(start + _FILL, len(keys))
+            if self.arrays.block[layout.INDEXED] + len(keys) - start > self.arrays.block[layout.LIMIT]:
+                self._make_room(len(keys) - start)
+            self.merge(keys[start:upto], weights[start:upto])
+            self.begin()
+
+    def _make_room(self, rows: int) -> None:
+        try:
+            self._grow_records(rows)
+        finally:
+            self._publish()
 
     def set_all(self, keys: Ints, weights: Ints) -> None:
         """Replace the contents by these rows; rows with one key add up. Only what differs enters the journal."""
@@ -220,13 +304,16 @@ class Pool:
         """Make room for so many more rows, whatever their keys."""
         block = self.arrays.block
         if block[layout.INDEXED] + rows > block[layout.LIMIT]:
-            self._grow_records(rows)
-        if self.journalled and block[layout.ENTRIES] + rows > block[layout.ENTRY_LIMIT]:
-            self._grow_journal(rows)
-        for index in self._indexes:
-            index.reserve(int(index.words[layout.CHAINS]) + rows)
-        for ordered in self._ordered:
-            ordered.reserve(int(ordered.words[layout.CHAINS]) + rows)
+            self._make_room(rows)
+        try:
+            if self.journalled and block[layout.ENTRIES] + rows > block[layout.ENTRY_LIMIT]:
+                self._grow_journal(rows)
+            for index in self._indexes:
+                index.reserve(int(index.words[layout.CHAINS]) + rows)
+            for ordered in self._ordered:
+                ordered.reserve(int(ordered.words[layout.CHAINS]) + rows)
+        finally:
+            self._publish()
 
     def can_slice(self) -> bool:
         """Whether there is room for one more slice."""
@@ -237,12 +324,19 @@ class Pool:
         number = len(self._indexes)
         if not self.can_slice():
             raise InternalError(f"a pool with more than {number} slices")
-        start = FIRST_SLICE + SLICE_WORDS * number
-        words = self.arrays.block[start : start + SLICE_WORDS]
-        self._indexes.append(SliceIndex(columns, words, len(self.arrays.live), self._memory))
+        self._indexes.append(SliceIndex(columns, self._slice_words(number), len(self.arrays.live), self._memory))
         self.check(kernels.link_all(self.address, number))
         self.arrays.block[layout.SLICES] = number + 1
+        self._note_move()
         return number
+
+    def _slice_words(self, number: int) -> Ints:
+        start = FIRST_SLICE + SLICE_WORDS * number
+        return self.arrays.block[start : start + SLICE_WORDS]
+
+    def _order_words(self, number: int) -> Ints:
+        start = FIRST_ORDER + ORDER_WORDS * number
+        return self.arrays.block[start : start + ORDER_WORDS]
 
     def can_order(self) -> bool:
         """Whether there is room for one more ordered index."""
@@ -253,9 +347,7 @@ class Pool:
         number = len(self._ordered)
         if not self.can_order():
             raise InternalError(f"no ordered index number {number} for a pool of {self.lanes} lanes")
-        start = FIRST_ORDER + ORDER_WORDS * number
-        words = self.arrays.block[start : start + ORDER_WORDS]
-        index = OrderedIndex(order, words, len(self.arrays.live), self.lanes, self._memory)
+        index = OrderedIndex(order, self._order_words(number), len(self.arrays.live), self.lanes, self._memory)
         self._ordered.append(index)
         try:
             records = self._in_order(order)
@@ -264,6 +356,7 @@ class Pool:
             self._ordered.pop()
             raise
         self.arrays.block[layout.ORDERS] = number + 1
+        self._note_move()
         return number
 
     def _in_order(self, order: Order) -> Ints:
@@ -275,6 +368,12 @@ class Pool:
     def grow(self, what: int) -> None:
         """What compiled code asks for when it has no room: one of the words in `layout`."""
         needed = int(self.arrays.block[layout.NEEDED])
+        try:
+            self._grow(what, needed)
+        finally:  # what has grown has, also if there was no memory for the rest
+            self._publish()
+
+    def _grow(self, what: int, needed: int) -> None:
         match what:
             case layout.GROW_RECORDS:
                 self._grow_records(needed)
@@ -283,15 +382,15 @@ class Pool:
             case layout.GROW_OUT:
                 self._resize_out(max(2 * len(self.arrays.out), int(self.arrays.block[layout.EMITTED]) + needed))
             case layout.SHRINK_JOURNAL:
-                self._memory.release(self.arrays.journal)
+                old = self.arrays.journal
                 self.arrays.journal = self._memory.array((max(needed, SMALLEST_POOL), 1 + self.lanes), np.int64)
+                self._memory.release(old)
             case layout.SHRINK_OUT:
                 self._resize_out(max(needed, SMALLEST_POOL))
             case _ if what >= layout.GROW_ORDER:
                 self._ordered[what - layout.GROW_ORDER].reserve(needed)
             case _:
                 self._indexes[what - layout.GROW_SLICE].reserve(needed)
-        self._publish()
 
     def _rows(self, keys: Ints, weights: Ints) -> Ints:
         """Keys and weights side by side, as compiled code emits them."""
@@ -332,19 +431,16 @@ class Pool:
                 ordered.grow_records(capacity)
         if needed > load_limit(len(arrays.slots)):
             arrays.slots = wider(self._memory, arrays.slots, int(arrays.block[layout.MASK]) + 1, needed)
-        self._publish()
 
     def _grow_journal(self, entries: int) -> None:
         length = max(int(self.arrays.block[layout.ENTRIES]) + entries, len(self.arrays.journal) * 2)
         self.arrays.journal = self._memory.longer(self.arrays.journal, length)
-        self._publish()
 
     def _resize_out(self, rows: int) -> None:
         old = self.arrays.out
-        new = self._memory.array((rows, self.width + self.lanes), np.int64)
+        new = _SCRATCH.array((rows, self.width + self.lanes), np.int64)
         kept = int(self.arrays.block[layout.EMITTED])
         new[:kept] = old[:kept]
-        self._memory.release(old)
         self.arrays.out = new
 
     def _start_block(self) -> None:
@@ -355,14 +451,13 @@ class Pool:
         block[layout.LANES] = self.lanes
         block[layout.DOUBLES] = np.int64(sum(1 << lane for lane, real in enumerate(self.doubles) if real))
         block[layout.FIRST_FREE] = -1
-        block[layout.GROW] = ctypes.cast(_GROW, ctypes.c_void_p).value or 0
-        block[layout.POOL] = next(_NUMBERS)
-        _POOLS[int(block[layout.POOL])] = self
-        for word, function in _FUNCTIONS.items():
-            block[word] = function.address
+        self._number, self._moves = _numbered(self), 0
+        block[layout.POOL] = self._number
+        block[_OURS] = _our_words()
 
     def _publish(self) -> None:
         """Write to the control block where everything is, and how large."""
+        self._note_move()
         arrays, block = self.arrays, self.arrays.block
         block[layout.KEYS] = address(arrays.keys)
         block[layout.WEIGHTS] = address(arrays.weights)
@@ -378,6 +473,10 @@ class Pool:
             block[layout.MASK] = len(arrays.slots) - 1
         block[layout.LIMIT] = min(len(arrays.live), load_limit(int(block[layout.MASK]) + 1))
 
+    def _note_move(self) -> None:
+        self._moves += 1
+        self.arrays.block[layout.MOVES] = self._moves
+
 
 _FUNCTIONS = {
     layout.MERGE: kernels.merge,
@@ -389,6 +488,28 @@ _FUNCTIONS = {
     layout.TOUCH: kernels.touch,
 }
 _NUMBERS = itertools.count()
+_SCRATCH = Anonymous()  # for rows on their way into a pool, whatever memory it is in
+
+# Words of the control block that hold addresses of arrays: of the pool, of a slice, of an ordered index
+_POINTERS = (layout.KEYS, layout.WEIGHTS, layout.LIVE, layout.SLOTS, layout.JOURNAL)
+_SLICE_POINTERS = (layout.HEADS, layout.NEXTS, layout.PREVS, layout.COLUMNS)
+_ORDER_POINTERS = (layout.HEADS, layout.NODES, layout.COLUMNS)
+# Words that are of the process that works on a pool: addresses of its functions, and of its own memory
+_OURS = [*_FUNCTIONS, layout.GROW]
+_SCRATCH_WORDS = [layout.POOL, layout.OUT, layout.OUT_LIMIT, layout.EMITTED]
+
+
+@cache
+def _our_words() -> Ints:
+    grow = ctypes.cast(_GROW, ctypes.c_void_p).value or 0
+    return np.array([*(function.address for function in _FUNCTIONS.values()), grow], np.int64)
+
+
+def _numbered(pool: Pool) -> int:
+    """A number for a pool, by which `_grow` finds it."""
+    number = next(_NUMBERS)
+    _POOLS[number] = pool
+    return number
 
 
 def _spare_slices(width: int) -> int:

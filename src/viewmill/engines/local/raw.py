@@ -68,6 +68,20 @@ def poke_byte(builder: Any, base: Any, index: Any, value: Any) -> Any:
 
 
 @instruction
+def word_at(builder: Any, address: Any) -> Any:
+    """The word at an address of any kind."""
+    return builder.load(builder.inttoptr(address, WORD.as_pointer()), align=1)
+
+
+@instruction
+def fold(builder: Any, a: Any, b: Any) -> Any:
+    """The upper half of the product of two words, xor the lower half: every bit depends on all bits of both."""
+    wide = ir.IntType(128)
+    product = builder.mul(builder.zext(a, wide), builder.zext(b, wide))
+    return builder.xor(builder.trunc(builder.lshr(product, wide(64)), WORD), builder.trunc(product, WORD))
+
+
+@instruction
 def bits(builder: Any, value: Any) -> Any:
     """The bits of a double."""
     return builder.bitcast(value, WORD)

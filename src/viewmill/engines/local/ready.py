@@ -10,7 +10,7 @@ from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.generated import compiled
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.libraries import CFunction
-from viewmill.engines.local.lower import Lowered, Word
+from viewmill.engines.local.lowered import Lowered, Word
 from viewmill.engines.local.many import Group, Schedule
 from viewmill.engines.local.ordered import Order
 from viewmill.engines.local.pools import Pool

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from viewmill.algebra.functions import EXACT
 from viewmill.algebra.schema import relations
-from viewmill.catalog import Catalog
+from viewmill.catalog import Catalog, RelationInfo
 from viewmill.engines.interpreter.engine import Interpreter, deferrable, in_order
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.engines.local import layout
@@ -27,6 +27,7 @@ from viewmill.engines.local.decode import decode_columns, decode_rows
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.many import Group, run_schedule
+from viewmill.engines.local.memory import Memory
 from viewmill.engines.local.pending import Pending, PendingRows
 from viewmill.engines.local.placement import doubles, place
 from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
@@ -49,9 +50,17 @@ class Declined(Exception):
 class CompiledEngine:
     """Stores in pools. Made from the tables of an interpreter, or extended from another."""
 
-    def __init__(self, program: Program, catalog: Catalog, tables: Mapping[str, Table]) -> None:
-        self.dictionary = Dictionary()
-        self.strings = StringTables(self.dictionary)
+    def __init__(
+        self, program: Program, catalog: Catalog, tables: Mapping[str, Table], *, memory: Memory | None = None
+    ) -> None:
+        self._start(Dictionary(memory), memory)
+        self._use(program, catalog, tables)
+
+    def _start(self, dictionary: Dictionary, memory: Memory | None) -> None:
+        """An engine without a program."""
+        self.dictionary = dictionary
+        self.strings = StringTables(dictionary)
+        self._memory = memory
         self._pools: dict[str, Pool] = {}
         self._placed: dict[str, Source] = {}
         self._stores: dict[str, Store] = {}
@@ -60,7 +69,6 @@ class CompiledEngine:
         self._last: dict[tuple[str, str], Group] = {}  # those of the batch before, until the next one begins
         self._flags = np.zeros(1, np.int64)
         self._flags_at = address(self._flags)
-        self._use(program, catalog, tables)
 
     def _use(self, program: Program, catalog: Catalog, tables: Mapping[str, Table]) -> None:
         """Take on a program. Stores that are new to us are in `tables`."""
@@ -93,7 +101,7 @@ class CompiledEngine:
 
     def _filled(self, name: str, placed: Mapping[str, Source], tables: Mapping[str, Table]) -> Pool:
         lanes = [source for source in placed.values() if source.pool == name]
-        pool = Pool(len(lanes[0].keys), doubles(placed, name))
+        pool = Pool(len(lanes[0].keys), doubles(placed, name), memory=self._memory)
         rows: dict[Row, list[int]] = {}
         for source in lanes:
             for row, weight in tables[source.name].rows.items():
@@ -101,8 +109,7 @@ class CompiledEngine:
                 codes[source.lane] = weight_code(weight, source.weight)
         table = PoolTable(lanes[0], pool, self.dictionary)
         keys = np.array([table.codes(row)[0] for row in rows], np.int64).reshape(len(rows), pool.width)
-        pool.merge(keys, np.array(list(rows.values()), np.int64).reshape(len(rows), pool.lanes))
-        pool.begin()
+        pool.fill(keys, np.array(list(rows.values()), np.int64).reshape(len(rows), pool.lanes))
         return pool
 
     # --- reading
@@ -249,6 +256,12 @@ class CompiledEngine:
 
     def _run(self, batch: Sequence[Pending], watched: frozenset[str]) -> dict[str, Rows]:
         self._fire([pending for pending in batch if pending.relation in self.program.triggers], first=True)
+        changes = self._fire_above(watched)
+        self._check_outputs(changes)
+        return {name: changes[name] for name in watched}
+
+    def _fire_above(self, watched: Collection[str]) -> dict[str, Rows]:
+        """The changes of views that are watched, or that others read: these have triggers, which run."""
         changes: dict[str, Rows] = {}
         for name in self.program.views:  # a view stands behind the views it reads
             if name in watched or name in self.program.triggers:
@@ -261,8 +274,7 @@ class CompiledEngine:
                         rows[row[:width]] = rows.get(row[:width], 0) + weight
                     net = {row: weight for row, weight in rows.items() if weight}
                     self._fire([PendingRows(info, net)])
-        self._check_outputs(changes)
-        return {name: changes[name] for name in watched}
+        return changes
 
     def _fire(self, batch: Sequence[Pending], *, first: bool = False) -> None:
         """Triggers of several relations, one after the other; what can wait is evaluated anew once, at the end."""
@@ -288,8 +300,8 @@ class CompiledEngine:
         for s in in_order(late):
             self._assign(owner[s.target], s)
 
-    def _emit(self, trigger: Ready, pending: Pending, *, begin: bool) -> None:
-        """All `let` and `+=` of a trigger."""
+    def _emit(self, trigger: Ready, pending: Pending, *, begin: bool) -> Mapping[str, Table]:
+        """All `let` and `+=` of a trigger. Returns the `let`s that were interpreted."""
         columns = pending.columns(self._taker(trigger))
         interpreted = bool(trigger.plan.interpreted)
         if begin:
@@ -298,8 +310,9 @@ class CompiledEngine:
         flags = run_schedule(
             trigger.schedule.address, columns.address, columns.rows, self._flags_at, begin, not interpreted
         )
+        lets: Mapping[str, Table] = {}
         if interpreted and not flags:
-            rest = self._interpret(trigger, pending)
+            rest, lets = self._interpret(trigger, pending)
             flags = trigger.targets.call(layout.MERGE)
             for store, rows in rest if not flags else ():
                 self._add(store, rows)
@@ -307,6 +320,7 @@ class CompiledEngine:
             trigger.targets.check(flags)
             self._forget()
             raise Declined
+        return lets
 
     def _taker(self, trigger: Ready) -> Columnar:
         relation = trigger.plan.relation
@@ -320,8 +334,8 @@ class CompiledEngine:
             self.strings.failure()
         self._flags[0] = 0
 
-    def _interpret(self, trigger: Ready, pending: Pending) -> list[tuple[str, Rows]]:
-        """The statements without compiled code, on the state before the batch."""
+    def _interpret(self, trigger: Ready, pending: Pending) -> tuple[list[tuple[str, Rows]], Mapping[str, Table]]:
+        """The statements without compiled code, on the state before the batch: what stores gain, and `let`s."""
         info = self._catalog.relations[trigger.plan.relation]
         changes: dict[str, Table] = {trigger.plan.relation: Table(info.names, pending.rows())}
         for name, source in trigger.plan.lets.items():
@@ -335,7 +349,7 @@ class CompiledEngine:
                 changes[s.target] = Table(s.vars, rows)
             else:
                 found.append((s.target, rows))
-        return found
+        return found, changes
 
     def _add(self, store: str, rows: Rows) -> None:
         table = self._slow._tables[store]
@@ -430,10 +444,13 @@ class CompiledEngine:
         if relation not in self._triggers:
             info = self._catalog.relations[relation]
             try:
-                self._triggers[relation] = Ready(plan_trigger(self.program, info, self._placed), self)
+                self._triggers[relation] = Ready(self._planned(info), self)
             except CannotLower as reason:  # of indexes there may be too many for one pool
                 self._triggers[relation] = Ready(interpreted_trigger(self.program, info, str(reason)), self)
         return self._triggers[relation]
+
+    def _planned(self, info: RelationInfo) -> TriggerPlan:
+        return plan_trigger(self.program, info, self._placed)
 
     def pool(self, name: str) -> Pool:
         return self._pools[name]

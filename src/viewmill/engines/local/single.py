@@ -26,6 +26,7 @@ Encode = Callable[[Sequence[object], int], bool]
 """Put a row with a weight into the buffer; false if it is not made of plain values."""
 
 _FIRST_DAY = date(1970, 1, 1).toordinal()
+_REMEMBERED = 4096  # decimals of a column whose codes are looked up: that takes a fifth of the time
 
 
 class OneRow:
@@ -54,6 +55,7 @@ def _encoder(info: RelationInfo, places: list[int], buffer: bytearray, dictionar
     form = "".join("d" if info.columns[i].type.is_floating else "q" for i in places)
     names["pack"] = struct.Struct(f"={form}q").pack_into
     names["buffer"] = buffer
+    names |= {f"known_v{i}": {} for i in places if info.columns[i].type.name == "decimal"}
     lines = ["def encode(row, weight):", f"    if len(row) != {len(info.columns)}:", "        return False"]
     for i in places:
         lines += [f"    v{i} = row[{i}]", *(f"    {line}" for line in _column(f"v{i}", info.columns[i]))]
@@ -79,11 +81,15 @@ def _plain(v: str, column: ColumnInfo) -> list[str]:
             return [
                 f"if type({v}) is Decimal:",
                 "    try:",
-                f"        scaled = multiply({v}, {10**type_.scale})",
-                "        whole = int(scaled)",
-                "    except (ValueError, ArithmeticError):",
-                "        return False",
-                f"    if whole != scaled or not -{limit} < whole < {limit}:",
+                f"        whole = known_{v}.get({v})",
+                "        if whole is None:",
+                f"            scaled = multiply({v}, {10**type_.scale})",
+                "            whole = int(scaled)",
+                f"            if whole != scaled or not -{limit} < whole < {limit}:",
+                "                return False",
+                f"            if len(known_{v}) < {_REMEMBERED}:",
+                f"                known_{v}[{v}] = whole",
+                "    except (TypeError, ValueError, ArithmeticError):",  # a signalling NaN has no hash
                 "        return False",
                 f"    {v} = whole",
                 "else:",

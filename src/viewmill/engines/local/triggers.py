@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from viewmill.algebra.nodes import DeltaRelation, Expr, Relation
+from viewmill.algebra.nodes import DeltaRelation, Exists, Expr, Relation
 from viewmill.algebra.schema import deltas, tidy
 from viewmill.algebra.typing import variable_types, weight_type
 from viewmill.catalog import RelationInfo
 from viewmill.engines.local.hoist import hoist, hoist_batches
-from viewmill.engines.local.lower import Lowered, Step, lower
+from viewmill.engines.local.lower import lower
+from viewmill.engines.local.lowered import Lowered, Step
 from viewmill.engines.local.paths import Write
 from viewmill.engines.local.placement import doubles
 from viewmill.engines.local.scalars import CannotLower
@@ -49,6 +50,7 @@ class TriggerPlan:
     assigned: dict[str, list[Lowered]] = field(default_factory=dict)  # by store
     interpreted: list[Interpreted] = field(default_factory=list)
     output: str = ""  # the `let` with the rows of a view
+    declared: dict[str, Source] = field(default_factory=dict)  # what is known of every `let` of the program
 
     @property
     def lowered(self) -> list[Lowered]:
@@ -103,6 +105,8 @@ class _Planner:
         later: list[Write] = []
         for s in statements:
             sets, lets = dict(self._sets), dict(self._plan.lets)
+            if s.op == "let":
+                self._declare(s)
             if s.op == ":=":
                 self._sets = {}  # it runs by itself, on stores that have changed since others made theirs
             try:
@@ -115,6 +119,9 @@ class _Planner:
             if s.op == ":=":
                 self._plan.assigned[s.target] = [self._lowered((*steps, Step((write,), "put")))]
                 self._sets = sets
+            elif s.op == "let" and (same := self._named_set(write, steps)) is not None:
+                first += [*steps[:-1], replace(steps[-1], then="set")]
+                self._plan.lets[s.target] = same
             elif s.op == "let":
                 first += [*steps, Step((write,), "merge")]
                 self._plan.lets[s.target] = write.target
@@ -122,6 +129,12 @@ class _Planner:
                 first += steps
                 later.append(write)
         self._cut(first, later)
+
+    def _declare(self, s: Statement) -> None:
+        try:
+            self._plan.declared[s.target] = self._let(s.target, s.vars, s.expr, self._placed.get(s.target))
+        except CannotLower:
+            pass  # it reads what is not known either
 
     def emit(self, columns: tuple[str, ...], expr: Expr) -> None:
         steps, body = self._without_sets(expr, anew=True)
@@ -176,6 +189,18 @@ class _Planner:
         # The program has put the factors in order; a set stands where its body stood.
         hoisted = hoist(expr, self._sources, new_set, anew=anew)
         return steps, hoist_batches(hoisted, self._sources, new_set)
+
+    def _named_set(self, write: Write, steps: list[Step]) -> Source | None:
+        """`let d_K(k) = Exists(d_set(k))`, where the set was made for this: it is another name of the set."""
+        match write.expr:
+            case Exists(DeltaRelation(name, fields, vars_)) if steps and set(vars_) == set(write.vars):
+                made = steps[-1].writes[0].target
+                if made.name != name or set(fields) != set(made.keys) or made.weight.is_floating:
+                    return None
+                keys = dict(zip(fields, vars_, strict=True))
+                return replace(made, name=write.target.name, keys=tuple(keys[key] for key in made.keys))
+            case _:
+                return None
 
     def _new_name(self, stem: str) -> str:
         """A name for rows of this plan that nothing else has."""

@@ -64,7 +64,8 @@ class WordFunction:
 
     @property
     def parameters(self) -> list[str]:
-        return [each.arg for each in self.tree.args.args]
+        code = self._function.__code__
+        return list(code.co_varnames[: code.co_argcount])
 
     @cached_property
     def assigned(self) -> set[str]:
@@ -106,12 +107,23 @@ class SourceFunction(WordFunction):
     """A function of words that was written by a program: its text, and what its global names stand for."""
 
     def __init__(self, text: str, names: Mapping[str, Any]) -> None:
-        tree = ast.parse(text).body[0]
-        assert isinstance(tree, ast.FunctionDef)
-        self.name = tree.name
+        """The text starts with `def name(parameter, ...):`, and is read no further if its machine code is there."""
+        head = text.removeprefix("def ").partition(")")[0]
+        self.name, _, parameters = head.partition("(")
+        self._parameters = [name.strip() for name in parameters.split(",")]
         self.inlined = False
-        self.tree = tree
+        self._text = text
         self._names = names
+
+    @cached_property
+    def tree(self) -> ast.FunctionDef:
+        tree = ast.parse(self._text).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        return tree
+
+    @property
+    def parameters(self) -> list[str]:
+        return self._parameters
 
     def where(self, node: ast.AST) -> str:
         return f"{self.name}:{getattr(node, 'lineno', 1)}"
