@@ -49,7 +49,7 @@ class Batch:
     def delete(self, table: str, data: object) -> None:
         """Remove rows, given whole, or by name with only the primary key."""
         base = self._table(table, "delete from")
-        _check_deletable(base.info)
+        check_deletable(base.info)
         if self._takes_columns(base, data) and not _has_key_alone(data, base.info):
             self._columns.append(PendingData(base.info, held(data), -1))
             return
@@ -61,7 +61,7 @@ class Batch:
     def update(self, table: str, data: object) -> None:
         """Replace rows by whole new ones with the same primary key."""
         base = self._table(table, "update")
-        _check_updatable(base.info)
+        check_updatable(base.info)
         draft = self._draft(base)
         with draft.atomic():
             for given in given_rows(data, base.info):
@@ -118,7 +118,7 @@ def _delete(given: Given, base: BaseTable, draft: Draft) -> None:
         )
 
 
-def _check_deletable(info: RelationInfo) -> None:
+def check_deletable(info: RelationInfo) -> None:
     if info.kind == "stream":
         raise BindError(
             f"cannot delete from stream {quoted(info.name)}: a stream only grows",
@@ -126,7 +126,7 @@ def _check_deletable(info: RelationInfo) -> None:
         )
 
 
-def _check_updatable(info: RelationInfo) -> None:
+def check_updatable(info: RelationInfo) -> None:
     if info.kind == "stream":
         raise BindError(
             f"cannot update stream {quoted(info.name)}: a stream only grows",

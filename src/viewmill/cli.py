@@ -17,7 +17,6 @@ import pyarrow.parquet
 import typer
 from rich.console import Console
 
-from viewmill import demo as shop
 from viewmill.arrow import arrow_type
 from viewmill.bench.cli import app as bench
 from viewmill.catalog import RelationInfo
@@ -110,9 +109,28 @@ def verify(
 
 @app.command()
 @_reported
-def demo() -> None:
-    """Watch one view follow its tables through four batches."""
-    shop.run(console)
+def demo(
+    engine: Annotated[str, typer.Option(help="spark, or local for this process.")] = "spark",
+    scale: Annotated[float, typer.Option(help="Scale factor of TPC-H.", min=0.001)] = 0.1,
+    batches: Annotated[int, typer.Option(help="How many.", min=1)] = 20,
+    share: Annotated[float, typer.Option(help="Share of the orders that a batch changes.", min=0.0001, max=0.5)] = 0.01,
+    data: Annotated[Path | None, typer.Option(help="Where generated data is kept.")] = None,
+) -> None:
+    """Watch views follow a stream of inserts, updates and deletes, and check them in the end."""
+    if engine not in ("spark", "local"):
+        raise BindError(f'there is no engine "{engine}"', hint="the engines are spark and local")
+    from viewmill.demo.run import run as run_demo  # what it needs is not installed with the package alone
+
+    right = run_demo(
+        console,
+        engine="spark" if engine == "spark" else "local",
+        scale=scale,
+        batches=batches,
+        share=share,
+        folder=data,
+    )
+    if not right:
+        raise typer.Exit(1)
 
 
 def _prepared(pipeline: Path, load: Iterable[str], dialect: str) -> Mill:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
-from typing import assert_never
+from typing import Any, assert_never
 
 import pyarrow as pa
 
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.definitions import Definitions
+from viewmill.errors import UnsupportedError
 from viewmill.explain import explain
 from viewmill.result import Result
 from viewmill.sql.parse import parse_script
@@ -125,6 +126,10 @@ class Scripted(ABC):
     @abstractmethod
     def read_arrow(self, name: str) -> pa.Table:
         """The same as an Arrow table."""
+
+    def read_frame(self, name: str) -> Any:
+        """The same as a Spark DataFrame."""
+        raise UnsupportedError("this mill is not on Spark", hint="use to_arrow() or to_pandas() instead of to_df()")
 
     @abstractmethod
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]:

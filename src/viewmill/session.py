@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Literal, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never, overload
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.engines.local import LocalEngine
 from viewmill.engines.local.pending import PendingData, PendingRows
-from viewmill.errors import DataError, UnsupportedError
+from viewmill.errors import BindError, DataError, UnsupportedError
 from viewmill.intake import Row
 from viewmill.output import Presentation, present
 from viewmill.recompute import by_engine, by_reference, kept_rows, recompute
@@ -41,21 +41,50 @@ from viewmill.status import RelationStatus, Status, StoreStatus, ViewStatus
 from viewmill.subscriptions import Changes, Subscriber, Subscriptions, changes_between, changes_of
 from viewmill.verification import Verification, compare
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from viewmill.spark_mill import SparkMill
+
 
 def _never(row: Sequence[object], weight: int) -> bool:
     return False
 
 
+@overload
+def connect(path: str | None = None, *, dialect: str = "spark") -> Mill: ...
+
+
+@overload
 def connect(
-    path: str | None = None, *, spark: object = None, checkpoint: str | None = None, dialect: str = "spark"
-) -> Mill:
-    """A new mill, in this process and in memory. `dialect` is the SQL dialect: any that sqlglot knows."""
+    *, spark: SparkSession, checkpoint: str | None = None, buckets: int | None = None, dialect: str = "spark"
+) -> SparkMill: ...
+
+
+def connect(
+    path: str | None = None,
+    *,
+    spark: SparkSession | None = None,
+    checkpoint: str | None = None,
+    buckets: int | None = None,
+    dialect: str = "spark",
+) -> Mill | SparkMill:
+    """A mill: in this process and in memory, or on Spark. `dialect` is the SQL dialect: any that sqlglot knows.
+
+    On Spark, what is committed is in `checkpoint`, a folder or URI that the driver and all executors can write:
+    connecting to it again goes on from there. State is spread over so many `buckets`, by default as many as tasks can
+    run at once.
+    """
     if path is not None:
         raise UnsupportedError(
             "a mill that lives on disk is not there yet", hint="use viewmill.connect() without a path"
         )
-    if spark is not None or checkpoint is not None:
-        raise UnsupportedError("a mill on Spark is not there yet", hint="use viewmill.connect() without arguments")
+    if spark is not None:
+        from viewmill.spark_mill import SparkMill  # PySpark is needed by those who use it
+
+        return SparkMill(spark, checkpoint, buckets=buckets, dialect=dialect)
+    if checkpoint is not None or buckets is not None:
+        raise BindError("a checkpoint and buckets belong to a mill on Spark", hint="pass spark=, too")
     return Mill(dialect=dialect)
 
 

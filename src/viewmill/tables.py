@@ -74,10 +74,7 @@ class Draft:
 
     def delete(self, row: Row) -> None:
         if self._table.keeps_rows and self._count(row) < 1:
-            raise DataError(
-                f"cannot delete from table {quoted(self._name)} a row that is not there: {shown(row)}",
-                hint=self._other_row_hint(row),
-            )
+            raise self._not_there(row)
         self._add(row, -1)
 
     def delete_key(self, key: Row) -> None:
@@ -87,6 +84,20 @@ class Draft:
         """Replace the row that has the same primary key."""
         self._add(self._row_of_key(self._table.key(row), "update"), -1)
         self._add(row, 1)
+
+    def upsert(self, row: Row) -> None:
+        """Replace the row that has the same primary key, or add one."""
+        if self._rows_of_key(self.key(row)):
+            self.update(row)
+        else:
+            self.insert(row)
+
+    def add(self, row: Row, weight: int) -> None:
+        """Count a row, whatever is there now: `check` looks at what is left in the end."""
+        self._add(row, weight)
+
+    def key(self, row: Row) -> Row:
+        return self._table.key(row)
 
     @contextmanager
     def atomic(self) -> Iterator[None]:
@@ -101,7 +112,10 @@ class Draft:
             raise
 
     def check(self) -> None:
-        """Refuse two rows with one primary key."""
+        """Refuse rows that are removed and were not there, and two rows with one primary key."""
+        for row, weight in self._changes.items() if self._table.keeps_rows else ():
+            if weight < 0 and self._count(row) < 0:
+                raise self._not_there(row)
         if not (self._table.info.primary_key and self._table.keeps_rows):
             return
         for key in self._touched:
@@ -149,6 +163,12 @@ class Draft:
     def _shown_key(self, key: Row) -> str:
         return ", ".join(
             f"{name} = {shown(value)}" for name, value in zip(self._table.info.primary_key, key, strict=True)
+        )
+
+    def _not_there(self, row: Row) -> DataError:
+        return DataError(
+            f"cannot delete from table {quoted(self._name)} a row that is not there: {shown(row)}",
+            hint=self._other_row_hint(row),
         )
 
     def _other_row_hint(self, row: Row) -> str | None:

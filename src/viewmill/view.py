@@ -33,6 +33,8 @@ class Reader(Protocol):
 
     def read_arrow(self, name: str) -> pa.Table: ...
 
+    def read_frame(self, name: str) -> Any: ...
+
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]: ...
 
 
@@ -48,6 +50,10 @@ class View:
 
     def to_pandas(self) -> Any:
         return self.read().to_pandas()
+
+    def to_df(self) -> Any:
+        """A Spark DataFrame of the view as it is now; of a mill on Spark only."""
+        return self._reader.read_frame(self.name)
 
     def to_dicts(self) -> list[dict[str, object]]:
         return self.read().to_dicts()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from viewmill.durable.files import DamagedFile, Files
-from viewmill.durable.history import Commit, Entry, History, driver_snapshot, snapshot_of
+from viewmill.durable.history import DRIVER, Commit, Entry, History, snapshot_of
 from viewmill.errors import DataError
 
 
@@ -18,7 +18,7 @@ def history(tmp_path) -> History:
 
 
 def entry(version: int) -> Entry:
-    return Entry(version, f"b{version}", ("orders", "lineitem"), 2, True)
+    return Entry(version, f"b{version}", ("orders", "lineitem"), 2, ("1-0", "2-1"), True)
 
 
 def test_nothing_is_committed_at_first(history):
@@ -35,7 +35,7 @@ def test_the_newest_commit_comes_back_as_it_was(history):
 
 def test_a_version_is_committed_once(history):
     history.commit(Commit().after(entry(3)))
-    with pytest.raises(DataError, match="version 3 .* was committed by somebody else"):
+    with pytest.raises(DataError, match="another mill uses the checkpoint .* committed version 3"):
         history.commit(Commit().after(replace(entry(3), batch="another")))
 
 
@@ -58,16 +58,18 @@ def test_cleaning_keeps_what_is_needed(history):
         commit = commit.after(entry(version))
         history.commit(commit)
     for bucket, version in ((0, 2), (0, 4), (1, 1), (1, 3)):
-        history.files.write(snapshot_of(bucket, version), b"state")
+        history.files.write(snapshot_of("p", bucket, version), b"state")
     for version in (2, 5):
-        history.files.write(driver_snapshot(version), b"state")
+        history.files.write(snapshot_of("p", DRIVER, version), b"state")
+    history.files.write(snapshot_of("q", 0, 4), b"state")
     for program in ("p", "q"):
         history.files.write(f"programs/{program}", b"program")
     commit = replace(commit, snapshots=(4, 3), driver=5).without_old_entries()
     history.clean(commit)
     assert [one.version for one in commit.entries] == [4, 5]
-    assert history.files.names("snapshots") == ["0-000000000004", "1-000000000003", "driver-000000000005"]
+    assert history.files.names("snapshots/p") == ["0-000000000004", "1-000000000003", "driver-000000000005"]
     assert history.files.folders("logs") == [entry(4).folder[5:], entry(5).folder[5:]]
+    assert history.files.folders("snapshots") == ["p"]
     assert history.files.names("programs") == ["p"]
     assert history.files.names("commits") == ["000000000005"]
     assert history.newest() is not None

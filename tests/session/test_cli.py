@@ -62,6 +62,7 @@ def test_errors_are_messages(pipeline):
     assert "ParseError" in viewmill("run", pipeline, code=1)
 
 
-def test_demo():
-    output = viewmill("demo")
-    assert "is right" in output and "on orders:" in output
+def test_demo(tmp_path):
+    output = viewmill("demo", "--engine", "local", "--scale", "0.001", "--batches", "3", "--data", str(tmp_path))
+    assert output.count("yes") == 6
+    assert "batch 3: " in output and "times as long" in output

@@ -407,9 +407,14 @@ def test_verify_finds_what_differs(mill):
 
 
 def test_what_is_not_there_yet_is_refused():
-    for arguments in ({"path": "somewhere"}, {"spark": object()}, {"checkpoint": "x"}):
-        with pytest.raises(UnsupportedError, match="is not there yet"):
-            viewmill.connect(**arguments)
+    with pytest.raises(UnsupportedError, match="is not there yet"):
+        viewmill.connect("somewhere")
+
+
+@pytest.mark.parametrize("arguments", [{"checkpoint": "x"}, {"buckets": 2}])
+def test_what_belongs_to_spark(arguments):
+    with pytest.raises(BindError, match="belong to a mill on Spark"):
+        viewmill.connect(**arguments)
 
 
 def test_columns_may_take_the_names_of_other_columns():

@@ -13,8 +13,11 @@ from __future__ import annotations
 import os
 import uuid
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -57,15 +60,19 @@ class Files:
 
     def write(self, name: str, data: bytes) -> None:
         """All of it, or nothing. A file of that name is replaced."""
-        system = self._place[0]
-        trailer = _MAGIC + zlib.crc32(data).to_bytes(4, "little")
-        path = self.path(name)
+        with self.output(name) as out:
+            out.write(data)
+            out.write(_MAGIC + zlib.crc32(data).to_bytes(4, "little"))
+
+    @contextmanager
+    def output(self, name: str) -> Iterator[BinaryIO]:
+        """A file to write piece by piece, there once the block ends. Who writes it sees to checksums."""
+        system, path = self._place[0], self.path(name)
         draft = f"{path}.{uuid.uuid4().hex}.draft" if self._moves else path
         try:
             system.create_dir(os.path.dirname(path), recursive=True)
             with system.open_output_stream(draft) as out:
-                out.write(data)
-                out.write(trailer)
+                yield out
             if draft != path:
                 system.move(draft, path)
         except OSError as error:
@@ -74,15 +81,21 @@ class Files:
                 hint="the checkpoint must be a place that the driver and every executor can write",
             ) from None
 
-    def read(self, name: str) -> bytes:
+    @contextmanager
+    def input(self, name: str) -> Iterator[BinaryIO]:
+        """A file to read piece by piece."""
         path = self.path(name)
         try:
-            with self._place[0].open_input_file(path) as file:
-                data = bytes(file.read())
+            file = self._place[0].open_input_file(path)
         except FileNotFoundError:
-            raise DamagedFile(
-                f"{quoted(path)} is not there, and is needed", hint="restore the checkpoint from a copy of it"
-            ) from None
+            raise _missing(path) from None
+        with file:
+            yield file
+
+    def read(self, name: str) -> bytes:
+        path = self.path(name)
+        with self.input(name) as file:
+            data = file.read()
         body, trailer = data[:-_TRAILER], data[-_TRAILER:]
         if len(data) < _TRAILER or trailer != _MAGIC + zlib.crc32(body).to_bytes(4, "little"):
             raise DamagedFile(
@@ -118,6 +131,10 @@ class Files:
     @property
     def _moves(self) -> bool:
         return isinstance(self._place[0], fs.LocalFileSystem) or self._place[0].type_name == "hdfs"
+
+
+def _missing(path: str) -> DamagedFile:
+    return DamagedFile(f"{quoted(path)} is not there, and is needed", hint="restore the checkpoint from a copy of it")
 
 
 def _line(error: BaseException) -> str:

@@ -5,14 +5,15 @@ since. A batch exists from the moment its commit file does: all files that it ne
 written for a batch without a commit is never looked at again.
 
     programs/<fingerprint>              a distributed program
-    commits/<version>                   JSON: the batch, its parent, snapshots
+    commits/<number>                    JSON: see `Commit`
     logs/<version>-<batch>/<block>-<bucket>    what arrived in a bucket for a block; driver: what was gathered
-    snapshots/<bucket>-<version>        a bucket as it was when the version was committed
+    snapshots/<program>/<bucket>-<version>     a bucket, or the driver, as it was when the version was committed
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ class Entry:
     batch: str
     relations: tuple[str, ...] = ()
     blocks: int = 0
+    logs: tuple[str, ...] = ()  # of which buckets and blocks there are
     gathered: bool = False  # the driver has a log of its own
 
     @property
@@ -48,25 +50,27 @@ class Entry:
         return f"{self.version}-{self.batch}/{block}"
 
 
-def snapshot_of(bucket: int, version: int) -> str:
-    return f"snapshots/{bucket}-{version:012d}"
+DRIVER = "driver"
 
 
-def driver_snapshot(version: int) -> str:
-    return f"snapshots/driver-{version:012d}"
+def snapshot_of(program: str, part: int | str, version: int) -> str:
+    """The file of a bucket, or of the driver."""
+    return f"snapshots/{program}/{part}-{version:012d}"
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The mill at a version: everything that is needed to go on from here.
+    """The mill at a version: everything that is needed to go on from here. Definitions are commits of their own.
 
     `entries` are the batches since the oldest snapshot, the newest last. `snapshots` holds a version for each bucket,
-    `driver` that of the driver's; version 0 is the empty state, which needs no file. `definitions` are the statements
-    that made the tables and views. `sources` are the last batch numbers of streams that feed the mill.
+    `driver` that of the driver's; a version of 0 is the empty state, which needs no file. `saved` are the bytes of
+    these snapshots, `logged` those of the logs since. `definitions` are the statements
+    that made the tables and views. `label` is that of all buckets, and `touched` the relations that have ever
+    changed. `sources` are the last batch numbers of streams that feed the mill.
     """
 
+    number: int = 0
     version: int = 0
-    owner: str = ""
     mill: str = ""
     program: str = ""
     dialect: str = "spark"
@@ -74,13 +78,26 @@ class Commit:
     buckets: int = 0
     entries: tuple[Entry, ...] = ()
     snapshots: tuple[int, ...] = ()
+    saved: tuple[int, ...] = ()
+    logged: tuple[int, ...] = ()
     driver: int = 0
+    label: str = ""
     touched: tuple[str, ...] = ()
     sources: dict[str, int] = field(default_factory=dict)
     format: int = FORMAT
 
-    def after(self, entry: Entry) -> Commit:
-        return replace(self, version=entry.version, entries=(*self.entries, entry))
+    def after(self, entry: Entry, sources: Mapping[str, int] | None = None) -> Commit:
+        label = entry.label(entry.blocks) if entry.blocks else self.label
+        touched = tuple(dict.fromkeys((*self.touched, *entry.relations)))
+        return replace(
+            self,
+            number=self.number + 1,
+            version=entry.version,
+            entries=(*self.entries, entry),
+            label=label,
+            touched=touched,
+            sources={**self.sources, **(sources or {})},
+        )
 
     def without_old_entries(self) -> Commit:
         """Entries that every snapshot includes are not needed."""
@@ -107,12 +124,12 @@ class History:
     def commit(self, commit: Commit) -> None:
         """From here on the version exists."""
         others = self.files.names("commits")
-        if others and int(others[-1]) >= commit.version:
+        if others and int(others[-1]) >= commit.number:
             raise DataError(
-                f"version {commit.version} of the mill at {quoted(self.files.root)} was committed by somebody else",
+                f"another mill uses the checkpoint {quoted(self.files.root)}, and committed version {commit.version}",
                 hint="one mill at a time may use a checkpoint; connect again to go on from what is there",
             )
-        self.files.write(f"commits/{commit.version:012d}", json.dumps(asdict(commit)).encode())
+        self.files.write(f"commits/{commit.number:012d}", json.dumps(asdict(commit)).encode())
 
     def clean(self, commit: Commit) -> None:
         """Remove what the commit does not need: older commits, logs, snapshots and programs."""
@@ -122,12 +139,15 @@ class History:
         for folder in self.files.folders("logs"):
             if f"logs/{folder}" not in kept and int(folder.split("-")[0]) <= commit.version:
                 self.files.remove(f"logs/{folder}")
-        needed = {snapshot_of(bucket, version) for bucket, version in enumerate(commit.snapshots)}
-        needed.add(driver_snapshot(commit.driver))
-        for name in self.files.names("snapshots"):
-            version = int(name.split("-")[1])
-            if f"snapshots/{name}" not in needed and version < commit.version:
-                self.files.remove(f"snapshots/{name}")
+        for folder in self.files.folders("snapshots"):
+            if folder != commit.program:
+                self.files.remove(f"snapshots/{folder}")
+        needed = {snapshot_of(commit.program, bucket, version) for bucket, version in enumerate(commit.snapshots)}
+        needed.add(snapshot_of(commit.program, DRIVER, commit.driver))
+        folder = f"snapshots/{commit.program}"
+        for name in self.files.names(folder):
+            if f"{folder}/{name}" not in needed:
+                self.files.remove(f"{folder}/{name}")
         for name in self.files.names("programs"):
             if name != commit.program:
                 self.files.remove(f"programs/{name}")
@@ -140,9 +160,13 @@ def _commit(data: dict[str, Any], path: str) -> Commit:
             hint="use the version of viewmill that wrote the checkpoint, or start with an empty one",
         )
     try:
-        data["entries"] = tuple(Entry(**{**entry, "relations": tuple(entry["relations"])}) for entry in data["entries"])
-        for name in ("definitions", "snapshots", "touched"):
+        data["entries"] = tuple(_entry(entry) for entry in data["entries"])
+        for name in ("definitions", "snapshots", "saved", "logged", "touched"):
             data[name] = tuple(data[name])
         return Commit(**data)
     except (TypeError, KeyError):
         raise DamagedFile(f"{quoted(path)} is not a commit", hint="restore the checkpoint from a copy of it") from None
+
+
+def _entry(data: dict[str, Any]) -> Entry:
+    return Entry(**{**data, "relations": tuple(data["relations"]), "logs": tuple(data["logs"])})

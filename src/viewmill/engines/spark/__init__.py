@@ -1,0 +1,1 @@
+"""Blocks on Spark: the local engine in every bucket, with the DataFrame API alone."""

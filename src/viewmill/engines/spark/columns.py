@@ -1,0 +1,165 @@
+"""A Spark DataFrame as the rows of a relation: names, types and NULLs checked, values converted exactly or not at all.
+
+    frame (id bigint, day date, weight_ bigint) for orders(id int not null, day date)
+      id     cast to int, and an error in the job where the value is another afterwards
+      day    as it is
+
+What the types alone can tell is refused here and now; what depends on the values is an error in the job that has the
+rows (`failure.py` gives it back as a `DataError`). Only columns that something reads are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from viewmill.catalog import ColumnInfo, RelationInfo
+from viewmill.engines.spark.failure import raised
+from viewmill.errors import DataError, InternalError
+from viewmill.types import INTEGER_BITS, Type, as_decimal, decimal
+from viewmill.wording import nearest, quoted, titled
+
+_PLAIN: dict[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    "tinyint": T.ByteType(),
+    "smallint": T.ShortType(),
+    "int": T.IntegerType(),
+    "bigint": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "string": T.StringType(),
+    "binary": T.BinaryType(),
+    "date": T.DateType(),
+    "timestamp": T.TimestampType(),
+    "void": T.NullType(),
+}
+_NAMES = {type(spark): name for name, spark in _PLAIN.items()}
+_NAMES |= {T.VarcharType: "string", T.CharType: "string", T.TimestampNTZType: "timestamp"}
+
+
+def spark_type(type_: Type) -> T.DataType:
+    return T.DecimalType(type_.precision, type_.scale) if type_.is_decimal else _PLAIN[type_.name]
+
+
+def our_type(spark: T.DataType) -> Type | None:
+    """The type of ours that has the same values; None if there is none."""
+    if isinstance(spark, T.DecimalType):
+        return decimal(spark.precision, spark.scale)
+    name = _NAMES.get(type(spark))
+    return None if name is None else Type(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The columns of a relation in a DataFrame, by name; and for some, a condition and what is wrong where it holds."""
+
+    frame: DataFrame
+    columns: dict[str, Column]
+    types: dict[str, Type]
+    faults: dict[str, tuple[tuple[Column, str], ...]]
+    weight: Column
+
+    def guarded(self, value: Column, names: Iterable[str]) -> Column:
+        """`value`, or an error in the job if there is something wrong with a column of that name."""
+        for name in names:
+            for wrong, message in self.faults.get(name, ()):
+                value = F.when(wrong, raised(message)).otherwise(value)
+        return value
+
+
+def checked(frame: DataFrame, info: RelationInfo, weight: str) -> Checked:
+    """The columns of `info`, and the column `weight` of counts, in whatever order and case they are."""
+    fields = _by_name(frame, info)
+    _check_names(fields, info, weight)
+    columns, faults = {}, {}
+    for column in info.columns:
+        field = fields[column.name]
+        columns[column.name], faults[column.name] = _converted(_field(field.name), field, column, info)
+    types = {column.name: column.type for column in info.columns}
+    return Checked(frame, columns, types, faults, _field(fields[weight].name).cast("bigint"))
+
+
+def _field(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _by_name(frame: DataFrame, info: RelationInfo) -> dict[str, T.StructField]:
+    fields: dict[str, T.StructField] = {}
+    for field in frame.schema.fields:
+        name = field.name.lower()
+        if name in fields:
+            raise DataError(f"column {quoted(name)} is given twice for {titled(info)}")
+        fields[name] = field
+    return fields
+
+
+def _check_names(fields: dict[str, T.StructField], info: RelationInfo, weight: str) -> None:
+    for name in fields:
+        if name != weight and info.column(name) is None:
+            raise DataError(
+                f"{titled(info)} has no column {quoted(name)}", hint=nearest(name, info.names, "the columns are")
+            )
+    missing = [name for name in (*info.names, weight) if name not in fields]
+    if missing:
+        raise DataError(
+            f"a DataFrame for {titled(info)} lacks {'column' if len(missing) == 1 else 'columns'} {quoted(missing)}",
+            hint="select every column of the table; lit(None) is NULL",
+        )
+
+
+def _converted(
+    given: Column, field: T.StructField, column: ColumnInfo, info: RelationInfo
+) -> tuple[Column, tuple[tuple[Column, str], ...]]:
+    source = our_type(field.dataType)
+    if source is None or not _is_convertible(source, column.type):
+        raise DataError(
+            f"column {quoted(column.name)} of {titled(info)} is {column.type}, "
+            f"and the DataFrame has {field.dataType.simpleString()}",
+            hint=f'cast it: df.withColumn("{column.name}", col("{column.name}").cast("{column.type}"))',
+        )
+    where = f"column {quoted(column.name)} of {titled(info)}"
+    faults: list[tuple[Column, str]] = []
+    if field.nullable and not column.nullable:
+        faults.append((given.isNull(), f"NULL in {where}, which is NOT NULL"))
+    if field.dataType == spark_type(column.type):
+        return given, tuple(faults)
+    if is_lossless(source, column.type):
+        return given.cast(spark_type(column.type)), tuple(faults)
+    tried = given.try_cast(spark_type(column.type))
+    other = given.isNotNull() & ~tried.eqNullSafe(given)
+    faults.append((other, f"a value in {where} does not fit {column.type}"))
+    return tried, tuple(faults)
+
+
+def _is_convertible(source: Type, target: Type) -> bool:
+    """Whether some values of one type are values of the other, and the others can be told."""
+    return (
+        source == target
+        or source.name == "void"
+        or (source.is_exact and target.is_exact)
+        or (source.is_floating and target.is_floating)
+        or (source.is_integer and target.is_floating)
+    )
+
+
+def is_lossless(source: Type, target: Type) -> bool:
+    """Whether every value of one type is a value of the other. (A double as a float is rounded: that is its nature.)"""
+    if source == target or source.name == "void" or (source.is_floating and target.is_floating):
+        return True
+    if source.is_integer and target.is_integer:
+        return INTEGER_BITS[source.name] <= INTEGER_BITS[target.name]
+    if source.is_integer and target.is_floating:
+        return INTEGER_BITS[source.name] <= (32 if target.name == "double" else 16)
+    digits = as_decimal(source) if source.is_integer else source
+    if digits.is_decimal and target.is_decimal:
+        whole, other = digits.precision - digits.scale, target.precision - target.scale
+        return digits.scale <= target.scale and whole <= other
+    if digits.is_decimal and target.is_integer:
+        return digits.scale == 0 and digits.precision < as_decimal(target).precision
+    if source.is_exact:
+        return False
+    raise InternalError(f"{source} is not converted to {target}")

@@ -1,0 +1,44 @@
+"""The driver's part of the state: stores that live on the driver, in the local engine."""
+
+from __future__ import annotations
+
+import pickle
+
+from viewmill.distribute.nodes import Plan
+from viewmill.engines.interpreter.tables import Rows
+from viewmill.engines.local import LocalEngine
+from viewmill.engines.local.pending import Pending, PendingRows
+from viewmill.engines.spark.arrivals import Arrivals
+from viewmill.engines.spark.work import Deployed
+
+
+class DriverState:
+    """Takes what was gathered, in the order in which a plan fires its triggers."""
+
+    def __init__(self, deployed: Deployed) -> None:
+        self._deployed = deployed
+        self.engine = LocalEngine()
+        self.engine.install(deployed.program.driver, deployed.known, {})
+
+    def take(self, plan: Plan, arrivals: Arrivals, watched: frozenset[str]) -> dict[str, Rows]:
+        """All or nothing; the changes of the watched views."""
+        pending: list[Pending] = []
+        infos, ticks = self._deployed.program.infos, self._deployed.program.ticks
+        for block in plan.blocks:
+            within = {send.info.name: send.source for send in block.within}
+            for name in block.fires if block.mode == "driver" else ():
+                arrival = arrivals.get(within.get(name, name))
+                if name in ticks:
+                    pending.append(PendingRows(infos[name], {(0,): 1}))
+                elif arrival is not None:
+                    pending.append(arrival.pending(infos[name]))
+        return self.engine.apply_pending(pending, watched)
+
+    def saved(self) -> bytes:
+        stores = {name: self.engine.store(name) for name in self._deployed.program.driver.stores}
+        return pickle.dumps(stores, protocol=pickle.HIGHEST_PROTOCOL)
+
+    def restore(self, data: bytes) -> None:
+        stores: dict[str, Rows] = pickle.loads(data)
+        self.engine = LocalEngine()
+        self.engine.load(self._deployed.program.driver, self._deployed.known, stores)

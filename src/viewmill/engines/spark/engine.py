@@ -1,0 +1,284 @@
+"""Batches on Spark: what the driver does (Hot Dog, section 4.4).
+
+    incoming rows -> [block 1] -> messages -> [block 2] -> ... -> what is gathered        one Spark job
+    gathered rows -> the driver's log -> the driver's stores -> the commit
+
+A batch is committed by one file, written last. Before that it has changed nothing that counts: if the job fails, or
+the driver dies, buckets find by their labels that they are ahead, and go back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from viewmill.catalog import ColumnInfo
+from viewmill.distribute.nodes import WEIGHT, Driver, Everywhere
+from viewmill.durable.files import Files
+from viewmill.durable.history import DRIVER as DRIVER_PART
+from viewmill.durable.history import Commit, Entry, History, snapshot_of
+from viewmill.engines.interpreter.tables import Rows
+from viewmill.engines.spark.anchor import Anchor, anchored, stage
+from viewmill.engines.spark.arrivals import Arrivals, from_messages
+from viewmill.engines.spark.columns import spark_type
+from viewmill.engines.spark.driver import DriverState
+from viewmill.engines.spark.failure import refused
+from viewmill.engines.spark.incoming import incoming
+from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
+from viewmill.engines.spark.reading import table_reader, view_reader
+from viewmill.engines.spark.resolve import Op, StoredTable
+from viewmill.engines.spark.session import maintenance_session
+from viewmill.engines.spark.task import REFUSAL, REPORT, Report, bucket_task, refusal
+from viewmill.engines.spark.work import Deployed, Point, Saves, Work, deploy, from_log, to_log
+from viewmill.engines.spark.work import deployed as deployed_at
+
+SAVE_AFTER = 2**23
+"""A snapshot of a bucket is due when so many bytes were logged since the last one, and half as many as that has."""
+SAVE_AFTER_BATCHES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What came back from a job: rows for the driver, the messages they came in, and what the tasks say they did."""
+
+    arrivals: Arrivals
+    messages: pa.Table
+    reports: Sequence[Report]
+
+
+class SparkEngine:
+    """The state of a mill on Spark, as of `commit`."""
+
+    def __init__(self, spark: SparkSession, history: History, commit: Commit, scratch: str = "") -> None:
+        self.session = maintenance_session(spark, commit.buckets)
+        self._history = history
+        self._scratch = scratch
+        self._anchor: Anchor | None = None
+        self._deployed: Deployed | None = None
+        self._driver: DriverState | None = None
+        self.commit = commit
+
+    @property
+    def files(self) -> Files:
+        return self._history.files
+
+    # --- programs
+
+    def define(self, definitions: tuple[str, ...]) -> None:
+        """Statements that change no program, or one that nothing has run on yet: it is deployed when it is needed."""
+        commit = replace(self.commit, number=self.commit.number + 1, definitions=definitions)
+        self._history.commit(commit)
+        self.commit = commit
+
+    def install(self, deployed: Deployed) -> None:
+        """Go on with another program. Its stores are filled from the rows of stored tables, by Spark."""
+        fingerprint = _fingerprint(deployed)
+        deploy(self._history.files, deployed, fingerprint)
+        empty = (0,) * self.commit.buckets
+        commit = replace(
+            self.commit,
+            number=self.commit.number + 1,
+            program=fingerprint,
+            entries=(),
+            snapshots=empty,
+            saved=empty,
+            logged=empty,
+            driver=0,
+            label="",
+        )
+        driver = DriverState(deployed)
+        full = [name for name in sorted(deployed.stored) if name in commit.touched]
+        if full:
+            commit = self._loaded(deployed, commit, driver, full)
+        self._history.commit(commit)
+        self._history.clean(commit)
+        self.commit, self._deployed, self._driver = commit, deployed, driver
+
+    def _loaded(self, deployed: Deployed, commit: Commit, driver: DriverState, tables: Sequence[str]) -> Commit:
+        """The commit with stores that hold what the tables hold: one batch with all their rows, and snapshots of it."""
+        rows = {name: self.rows(name).withColumn(WEIGHT, F.lit(Op.INSERT.code(0)).cast("bigint")) for name in tables}
+        entry = Entry(commit.version, uuid.uuid4().hex, tuple(tables), len(deployed.steps(tuple(tables))))
+        gathered = self._run(deployed, commit, entry, rows, Saves(after=frozenset(range(commit.buckets))))
+        driver.take(deployed.plan(entry.relations), gathered.arrivals, frozenset())
+        self._history.files.write(snapshot_of(commit.program, DRIVER_PART, commit.version), driver.saved())
+        sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
+        return replace(
+            commit,
+            label=entry.label(entry.blocks),
+            snapshots=(commit.version,) * commit.buckets,
+            saved=tuple(sizes[bucket] for bucket in range(commit.buckets)),
+            driver=commit.version,
+        )
+
+    @property
+    def deployed(self) -> Deployed:
+        """The program that runs. After connecting to a checkpoint, it and the driver's stores are read from there."""
+        if self._deployed is None:
+            self._deployed = deployed_at(self._history.files.root, self.commit.program)
+        return self._deployed
+
+    @property
+    def driver(self) -> DriverState:
+        if self._driver is None:
+            self._driver = self._driver_at(self.commit)
+        return self._driver
+
+    def _driver_at(self, commit: Commit) -> DriverState:
+        """The driver's stores, from their snapshot and what was gathered since."""
+        files = self._history.files
+        driver = DriverState(self.deployed)
+        if commit.driver:
+            driver.restore(files.read(snapshot_of(commit.program, DRIVER_PART, commit.driver)))
+        for entry in commit.since(commit.driver):
+            if entry.gathered:
+                arrivals = from_messages(self.deployed, from_log(files.read(entry.driver_log)))
+                driver.take(self.deployed.plan(entry.relations), arrivals, frozenset())
+        return driver
+
+    # --- batches
+
+    def apply(
+        self,
+        batch: Mapping[str, DataFrame],
+        watched: frozenset[str] = frozenset(),
+        sources: Mapping[str, int] | None = None,
+    ) -> dict[str, Rows]:
+        """Take a batch: for each relation, rows with counts (`frames.counted`). All or nothing.
+
+        `sources` are numbers to commit with it, of the batches of streams that it is made of.
+        """
+        relations = tuple(sorted(name for name in batch if name in self.deployed.relations))
+        entry = Entry(self.commit.version + 1, uuid.uuid4().hex, relations)
+        if not relations:  # no view looks at any of this
+            self._commit(self.commit.after(replace(entry, relations=tuple(sorted(batch))), sources))
+            return {name: {} for name in watched}
+        entry = replace(entry, blocks=len(self.deployed.steps(relations)))
+        gathered = self._run(self.deployed, self.commit, entry, batch, Saves(before=self._due()))
+        entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
+        if entry.gathered:
+            self._history.files.write(entry.driver_log, to_log(gathered.messages))
+        try:
+            changes = self.driver.take(self.deployed.plan(relations), gathered.arrivals, watched)
+            self._commit(self._saved(self.commit.after(entry, sources), gathered.reports))
+        except BaseException:
+            self._driver = None
+            raise
+        return changes
+
+    def _run(
+        self, deployed: Deployed, commit: Commit, entry: Entry, batch: Mapping[str, DataFrame], saves: Saves
+    ) -> Gathered:
+        """The job: all steps, one after another, in one go."""
+        frames = {name: batch[name] for name in entry.relations}
+        frame = incoming(deployed.sends(entry.relations), frames, deployed.catalog.relations, commit.buckets)
+        point = self._point(commit)
+        for number in range(1, entry.blocks + 1):
+            frame = stage(self._anchored(), frame, bucket_task(Work(point, entry, number, saves)), MESSAGES_DDL)
+        try:
+            return self._gathered(deployed, frame.toArrow())
+        except PySparkException as error:
+            raise refused(error) or error from None
+
+    def _gathered(self, deployed: Deployed, table: pa.Table) -> Gathered:
+        table = table.select(MESSAGES.names).cast(MESSAGES)
+        kinds = {kind: table.filter(pc.equal(table.column("target"), kind)) for kind in (DRIVER, REPORT, REFUSAL)}
+        for data in kinds[REFUSAL].column("data").to_pylist():
+            raise refusal(data)
+        reports = [Report(**json.loads(data)) for data in kinds[REPORT].column("data").to_pylist()]
+        return Gathered(from_messages(deployed, kinds[DRIVER]), kinds[DRIVER], reports)
+
+    def _anchored(self) -> Anchor:
+        if self._anchor is None:
+            self._anchor = anchored(self.session, self.commit.buckets)
+        return self._anchor
+
+    def _point(self, commit: Commit) -> Point:
+        return Point(
+            self._history.files,
+            commit.mill,
+            commit.program,
+            commit.buckets,
+            commit.label,
+            commit.entries,
+            commit.snapshots,
+            self._scratch,
+        )
+
+    # --- commits and snapshots
+
+    def _commit(self, commit: Commit) -> None:
+        older, commit = commit, commit.without_old_entries()
+        self._history.commit(commit)
+        self.commit = commit
+        if len(commit.entries) < len(older.entries):
+            self._history.clean(commit)
+
+    def _due(self) -> frozenset[int]:
+        """Buckets of which a snapshot is due. Their turns come at different times, so that no batch waits for all."""
+        commit = self.commit
+        return frozenset(
+            bucket
+            for bucket in range(commit.buckets)
+            if commit.logged[bucket] > max(SAVE_AFTER, commit.saved[bucket] // 2)
+            or commit.version - commit.snapshots[bucket] >= SAVE_AFTER_BATCHES + bucket % SAVE_AFTER_BATCHES
+        )
+
+    def _saved(self, commit: Commit, reports: Sequence[Report]) -> Commit:
+        """The commit with what its tasks have written, and a snapshot of the driver if one is due."""
+        snapshots, saved, bytes_logged = list(commit.snapshots), list(commit.saved), list(commit.logged)
+        for report in reports:
+            if report.saved:
+                snapshots[report.bucket], saved[report.bucket] = commit.version - 1, report.saved
+                bytes_logged[report.bucket] = 0
+            bytes_logged[report.bucket] += report.logged
+        driver = commit.driver
+        if commit.version - driver >= SAVE_AFTER_BATCHES // 2:
+            data = self.driver.saved()
+            self._history.files.write(snapshot_of(commit.program, DRIVER_PART, commit.version), data)
+            driver = commit.version
+        return replace(
+            commit, snapshots=tuple(snapshots), saved=tuple(saved), logged=tuple(bytes_logged), driver=driver
+        )
+
+    # --- reading
+
+    def is_on_driver(self, view: str) -> bool:
+        return isinstance(self.deployed.program.views[view], Driver)
+
+    def contents(self, view: str) -> Rows | None:
+        """The rows of a view, hidden columns included; None if they are in the buckets."""
+        return self.driver.engine.contents(view) if self.is_on_driver(view) else None
+
+    def frame(self, view: str, columns: Sequence[ColumnInfo]) -> DataFrame:
+        """The leading columns of a view in the buckets, at the version of now, whenever it is read."""
+        place = self.deployed.program.views[view]
+        buckets = self._anchored().frame
+        if isinstance(place, Everywhere):
+            buckets = buckets.filter("bucket = 0")
+        schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in columns])
+        return buckets.mapInArrow(view_reader(self._point(self.commit), view, columns), schema)
+
+    def rows(self, table: str) -> DataFrame:
+        """The rows of a stored table, each as often as it occurs."""
+        info = self.deployed.catalog.relations[table]
+        schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in info.columns])
+        return self._anchored().frame.mapInArrow(table_reader(self._point(self.commit), StoredTable(info)), schema)
+
+
+def _logs(reports: Sequence[Report]) -> tuple[str, ...]:
+    return tuple(sorted(f"{report.number}-{report.bucket}" for report in reports if report.logged))
+
+
+def _fingerprint(deployed: Deployed) -> str:
+    return hashlib.blake2b(pickle.dumps(deployed), digest_size=16).hexdigest()

@@ -1,0 +1,89 @@
+"""Data for a table as a DataFrame, whatever it was given as; and what is asked to happen to its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from viewmill.arrow import arrow_table
+from viewmill.catalog import RelationInfo
+from viewmill.distribute.nodes import WEIGHT
+from viewmill.engines.spark.columns import spark_type
+from viewmill.engines.spark.resolve import Op
+from viewmill.errors import BindError, DataError
+from viewmill.intake import given_columns, given_rows, key_alone, whole_row
+from viewmill.wording import quoted, titled
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Rows of a relation, and what is to happen to them."""
+
+    relation: str
+    op: Op
+    frame: DataFrame
+
+
+def is_frame(data: object) -> bool:
+    """A DataFrame of Spark, classic or over Connect."""
+    return hasattr(data, "sparkSession") and hasattr(data, "mapInArrow")
+
+
+def frame_of(spark: SparkSession, data: object, info: RelationInfo) -> DataFrame:
+    """What the caller gave, on Spark. What is not there yet is checked row by row, as an embedded mill does."""
+    if is_frame(data):
+        assert isinstance(data, DataFrame)
+        return data
+    columns = given_columns(data, info)
+    rows = given_rows(data, info)
+    if (columns is not None and len(columns) < len(info.columns)) or (rows and key_alone(rows[0], info) is not None):
+        keys = [key_alone(row, info) for row in rows]
+        if any(key is None for key in keys):
+            raise DataError(f"some rows for {titled(info)} are whole, and some have only the key")
+        named = [column for name in info.primary_key if (column := info.column(name)) is not None]
+        return spark.createDataFrame(arrow_table(named, [key for key in keys if key is not None]))
+    return spark.createDataFrame(arrow_table(info.columns, [whole_row(row, info) for row in rows]))
+
+
+def has_key_alone(frame: DataFrame, info: RelationInfo) -> bool:
+    names = {name.lower() for name in frame.columns}
+    return bool(info.primary_key) and names == set(info.primary_key) and len(names) < len(info.columns)
+
+
+def counted(requests: Sequence[Request], info: RelationInfo, *, stored: bool) -> DataFrame:
+    """All requests for one relation, with the column that says what they are.
+
+    That of a stored table is the code of the operation. Others keep no rows: it is the count, 1 or -1.
+    """
+    frames = []
+    for number, request in enumerate(requests):
+        if stored:
+            code = request.op.code(number)
+        elif request.op in _SIGNS:
+            code = _SIGNS[request.op]
+        else:
+            raise BindError(
+                f"cannot {_VERBS[request.op]} {titled(info)}: its rows are not kept",
+                hint="delete the old rows and insert the new ones in one batch, both whole",
+            )
+        frames.append(_whole(request, info).withColumn(WEIGHT, F.lit(code).cast("bigint")))
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+_SIGNS = {Op.INSERT: 1, Op.ADD: 1, Op.DELETE: -1, Op.REMOVE: -1}
+_VERBS = {Op.UPDATE: "update", Op.UPSERT: "upsert into", Op.DELETE_KEY: "delete by key from"}
+
+
+def _whole(request: Request, info: RelationInfo) -> DataFrame:
+    """With NULL for columns that a delete by key does not give."""
+    frame = request.frame
+    if WEIGHT in (name.lower() for name in frame.columns):
+        raise DataError(f"column {quoted(WEIGHT)} is not allowed in data for {titled(info)}", hint="rename it")
+    if request.op != Op.DELETE_KEY:
+        return frame
+    missing = [column for column in info.columns if column.name not in {name.lower() for name in frame.columns}]
+    return frame.select("*", *(F.lit(None).cast(spark_type(column.type)).alias(column.name) for column in missing))

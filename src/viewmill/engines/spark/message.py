@@ -1,0 +1,132 @@
+"""What travels between blocks: everything from one bucket to one other, in one piece of binary.
+
+    {"d_1@custkey": rows, "d_2@custkey": rows}  ->  b"..."  ->  the same
+
+One hop carries changes with different columns, so Spark sees binary. Both ends know the columns of everything that can
+arrive, so that a message has no names and no schemas: it is a list of (number, length) and then Arrow's own format for
+batches of rows. Everything starts at a multiple of eight, so that columns are read where they lie.
+
+Law: `unpack(pack(batches)) == batches`, but for batches without rows, which are not there afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewmill.engines.spark.hash import bucket_array, bucket_keys
+from viewmill.errors import InternalError
+
+DRIVER = -1
+
+# `key` says where Spark takes a message, `target` for whom it is. What is for the driver waits where it comes from.
+MESSAGES = pa.schema(
+    [
+        pa.field("key", pa.int32(), nullable=False),
+        pa.field("target", pa.int32(), nullable=False),
+        pa.field("origin", pa.int32(), nullable=False),
+        pa.field("data", pa.binary(), nullable=False),
+    ]
+)
+MESSAGES_DDL = "key int, target int, origin int, data binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The columns of everything that may travel, by name. Both ends have to have the same."""
+
+    schemas: Mapping[str, pa.Schema]
+
+    def pack(self, batches: Mapping[str, pa.RecordBatch]) -> bytes:
+        parts = [(number, self._serialized(name, batches[name])) for number, name in self._present(batches)]
+        head = np.array([len(parts), *(x for number, body in parts for x in (number, body.size))], "<i8")
+        return b"".join((head.tobytes(), *(memoryview(body) for _, body in parts)))
+
+    def unpack(self, data: bytes | pa.Buffer) -> dict[str, pa.RecordBatch]:
+        buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+        count = int(np.frombuffer(buffer, "<i8", 1)[0])
+        head = np.frombuffer(buffer, "<i8", 1 + 2 * count)[1:].reshape(count, 2)
+        names, start, batches = list(self.schemas), 8 * (1 + 2 * count), {}
+        for number, size in head.tolist():
+            name = names[number]
+            batches[name] = pa.ipc.read_record_batch(buffer.slice(start, size), self.schemas[name])
+            start += size
+        return batches
+
+    def _present(self, batches: Mapping[str, pa.RecordBatch]) -> Iterable[tuple[int, str]]:
+        unknown = batches.keys() - self.schemas.keys()
+        if unknown:
+            raise InternalError(f"nobody expects {', '.join(sorted(unknown))}")
+        numbered = enumerate(self.schemas)
+        return ((number, name) for number, name in numbered if name in batches and batches[name].num_rows)
+
+    def _serialized(self, name: str, batch: pa.RecordBatch) -> pa.Buffer:
+        expected = self.schemas[name]
+        if batch.schema.names != expected.names or batch.schema.types != expected.types:
+            raise InternalError(f"{name} travels as ({_columns(batch.schema)}), not as ({_columns(expected)})")
+        return batch.serialize()
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def route(batch: pa.RecordBatch, by: Sequence[str], buckets: int) -> dict[int, pa.RecordBatch]:
+    """The rows of each bucket: the batch sorted by bucket once, and slices of that."""
+    if batch.num_rows == 0:
+        return {}
+    target = bucket_array([batch.column(name) for name in by], buckets, batch.num_rows)
+    counts = np.bincount(target, minlength=buckets)
+    filled = np.flatnonzero(counts).tolist()
+    if len(filled) == 1:
+        return {filled[0]: batch}
+    ordered = batch.take(pa.array(np.argsort(target, kind="stable")))
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    return {bucket: ordered.slice(int(starts[bucket]), int(counts[bucket])) for bucket in filled}
+
+
+def letters(
+    form: Format,
+    origin: int,
+    to_buckets: Mapping[int, Mapping[str, pa.RecordBatch]],
+    to_driver: Mapping[str, pa.RecordBatch],
+    buckets: int,
+) -> pa.Table:
+    """What a bucket sends, as rows of `MESSAGES`; nothing is sent where there is nothing to say."""
+    keys = bucket_keys(buckets)
+    rows = [(keys[target], target, form.pack(batches)) for target, batches in sorted(to_buckets.items())]
+    rows.append((keys[origin], DRIVER, form.pack(to_driver)))
+    rows = [row for row in rows if len(row[2]) > 8]
+    columns = [[row[0] for row in rows], [row[1] for row in rows], [origin] * len(rows), [row[2] for row in rows]]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=MESSAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """What arrived in a bucket: batches by name for itself, and what waits to be passed on to the driver."""
+
+    batches: dict[str, pa.RecordBatch]
+    passed_on: pa.Table
+
+
+def opened(form: Format, table: pa.Table) -> Mail:
+    """Messages in the order of who sent them, whatever order Spark brought them in: a second run gives the same."""
+    table = table.select(MESSAGES.names)
+    here = pa.array(table.column("target").to_numpy() >= 0)
+    return Mail(read(form, table.filter(here)), table.filter(pc.invert(here)))
+
+
+def read(form: Format, table: pa.Table) -> dict[str, pa.RecordBatch]:
+    """All that these messages hold, by name."""
+    gathered: dict[str, list[pa.RecordBatch]] = {}
+    origins = table.column("origin").to_numpy()
+    data = table.column("data").combine_chunks()
+    for place in np.argsort(origins, kind="stable").tolist():
+        for name, batch in form.unpack(data[place].as_buffer()).items():
+            gathered.setdefault(name, []).append(batch)
+    return {name: pa.concat_batches(gathered[name]) for name in form.schemas if name in gathered}

@@ -1,0 +1,115 @@
+"""Spark sessions: one of our own for maintenance, and a quiet one for those who bring none."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from viewmill.engines.spark.java import java_home
+
+_KNOWN_WARNING = "PySpark does not yet fully support pandas"  # we exchange Arrow, never pandas
+
+
+def maintenance_session(spark: SparkSession, buckets: int) -> SparkSession:
+    """A session of our own beside the user's, with the settings that a maintenance job needs."""
+    session = spark.newSession()
+    for name, value in _settings(buckets).items():
+        session.conf.set(name, value)
+    return session
+
+
+def _settings(buckets: int) -> dict[str, str]:
+    return {
+        # One bucket is one partition: nothing may coalesce, split or re-plan partitions.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(buckets),
+        # A bucket's rows come as one Arrow batch: columns are not put together again in Python.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(2**31 - 1),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Timestamps are kept in UTC.
+        "spark.sql.session.timeZone": "UTC",
+    }
+
+
+def spark_session(*, master: str = "local[*]", **conf: str) -> SparkSession:
+    """A quiet Spark on this machine, also where no Java is installed.
+
+    Settings are written with underscores for dots: `spark_session(spark_driver_memory="4g")`.
+    """
+    warnings.filterwarnings("ignore", message=_KNOWN_WARNING)
+    builder = SparkSession.builder.master(master).appName("viewmill")
+    folder = Path(tempfile.mkdtemp(prefix="viewmill-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name, value in {**_quiet(folder), **{key.replace("_", "."): value for key, value in conf.items()}}.items():
+        builder = builder.config(name, value)
+    with _environment():
+        spark = builder.getOrCreate()
+    return spark
+
+
+_LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+"""
+
+
+def _quiet(folder: Path) -> dict[str, str]:
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    return {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.python.daemon.module": "viewmill.engines.spark.daemon",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """What the JVM and its Python workers inherit, put back as it was once they have started."""
+    wanted = {
+        "JAVA_HOME": java_home(),
+        "PYSPARK_PYTHON": sys.executable,  # Spark would take any python3
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": _import_path(),
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(
+        {name: str(value) for name, value in wanted.items() if value and (name == "PYTHONPATH" or not before[name])}
+    )
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _import_path() -> str | None:
+    """Where workers find this package, if it is not installed where they look anyway."""
+    package = Path(__file__).resolve().parents[3]
+    if "site-packages" in package.parts:
+        return None
+    return os.pathsep.join((str(package), *filter(None, (os.environ.get("PYTHONPATH"),))))

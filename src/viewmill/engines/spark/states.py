@@ -1,0 +1,104 @@
+"""The state of buckets on an executor's disk: found by path and label, or made again from the checkpoint.
+
+A bucket's file is used if it has the label that a task starts from, or had it before the batch that it holds now: then
+that batch is undone. In every other case - there is none, a process died while it changed it, it belongs to a batch
+that was never committed - it is made again: its snapshot, and then what arrived since, step by step. Replaying is
+running: the same triggers on the same rows, without sending anything.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from viewmill.durable.history import Entry, snapshot_of
+from viewmill.engines.local.kept import Kept, Torn
+from viewmill.engines.spark.step import take
+from viewmill.engines.spark.work import Deployed, Point, Work, from_log
+from viewmill.errors import InternalError
+
+_open: dict[Path, Kept] = {}
+"""Buckets that this process has worked on, with what was compiled for them. Others may have used them since."""
+
+
+@contextmanager
+def state_at(point: Point, bucket: int) -> Iterator[Kept]:
+    """A bucket as it is at a committed version. Nobody else on this machine uses it meanwhile."""
+    with _state(point, bucket, point.label, ()) as kept:
+        yield kept
+
+
+@contextmanager
+def state_before(work: Work, bucket: int) -> Iterator[Kept]:
+    """A bucket as a step starts from it."""
+    done = tuple((work.entry, number) for number in range(1, work.number))
+    with _state(work.point, bucket, work.before, done) as kept:
+        yield kept
+
+
+@contextmanager
+def _state(point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Iterator[Kept]:
+    path = _path(point, bucket)
+    kept = _found(path, point.deployed(), label) or _made(path, point, bucket, label, done)
+    try:
+        yield kept
+    finally:
+        kept.leave()
+
+
+def _path(point: Point, bucket: int) -> Path:
+    root = Path(point.scratch or tempfile.gettempdir()) / f"viewmill-{point.mill}"
+    root.mkdir(parents=True, exist_ok=True)
+    return root / f"{point.fingerprint[:12]}-{point.buckets}-{bucket}"
+
+
+def _found(path: Path, deployed: Deployed, label: str) -> Kept | None:
+    """The bucket that is there, if it is the one that is wanted."""
+    try:
+        kept = _entered(path, deployed)
+    except Torn:
+        _open.pop(path, None)
+        return None
+    if kept.label != label and kept.before == label:
+        kept.undo()
+    if kept.label == label:
+        return kept
+    kept.leave()
+    return None
+
+
+def _entered(path: Path, deployed: Deployed) -> Kept:
+    kept = _open.get(path)
+    if kept is None or not kept.enter():
+        kept = _open[path] = Kept.open(path, deployed.program.buckets, deployed.known)
+    return kept
+
+
+def _made(path: Path, point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Kept:
+    """The bucket, from its snapshot and what arrived since."""
+    deployed, version = point.deployed(), point.snapshots[bucket]
+    program, catalog = deployed.program.buckets, deployed.known
+    if stale := _open.pop(path, None):
+        stale.close()
+    if version:
+        with point.files.input(snapshot_of(point.fingerprint, bucket, version)) as saved:
+            kept = Kept.restore(saved, path, program, catalog)
+    else:
+        kept = Kept.create(path, program, catalog)
+    _open[path] = kept
+    for entry in point.history:
+        for number in range(1, entry.blocks + 1) if entry.version > version else ():
+            name = entry.log(number, bucket)
+            _replay(kept, point, entry, number, name if f"{number}-{bucket}" in entry.logs else None)
+    for entry, number in done:
+        name = entry.log(number, bucket)
+        _replay(kept, point, entry, number, name if point.files.exists(name) else None)
+    if kept.label != label:
+        raise InternalError(f"bucket {bucket} is at {kept.label!r} after its logs, not at {label!r}")
+    return kept
+
+
+def _replay(kept: Kept, point: Point, entry: Entry, number: int, log: str | None) -> None:
+    take(kept, point.deployed(), entry, number, from_log(point.files.read(log)) if log else None)

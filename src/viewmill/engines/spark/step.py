@@ -1,0 +1,83 @@
+"""One step of a batch in one bucket: what arrived goes in, what is sent comes out, and the state is one label on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from viewmill.distribute.nodes import Block, Here, Place, Send
+from viewmill.durable.history import Entry
+from viewmill.engines.local.kept import Kept
+from viewmill.engines.local.pending import Pending, PendingRows
+from viewmill.engines.spark.arrivals import Arrival, Arrivals, from_messages, from_source
+from viewmill.engines.spark.resolve import resolved
+from viewmill.engines.spark.work import Deployed, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """Rows on their way: `name` is what they arrive as."""
+
+    name: str
+    to: Place
+    rows: pa.RecordBatch
+
+
+def take(kept: Kept, deployed: Deployed, entry: Entry, number: int, table: pa.Table | None) -> list[Outgoing]:
+    """Run a step on what arrived for it, and commit it under the step's label."""
+    step = deployed.steps(entry.relations)[number - 1]
+    if table is None:
+        arrivals: Arrivals = {}
+    elif number == 1:
+        arrivals = from_source(deployed, entry.relations, table)
+    else:
+        arrivals = from_messages(deployed, table)
+    kept.begin()
+    sent = _resolve(kept, step, arrivals) if step.tables else _run(kept, deployed, step.block, arrivals)
+    kept.commit(entry.label(number))
+    return sent
+
+
+def _resolve(kept: Kept, step: Step, arrivals: Arrivals) -> list[Outgoing]:
+    """What is asked of stored tables becomes their changes, which are sent as the source sends others."""
+    changes: Arrivals = {}
+    for table in step.tables:
+        asked = arrivals.get(table.asked.name)
+        if asked is not None and asked.counts is not None:
+            rows, counts = resolved(kept, table, asked.rows, asked.counts)
+            changes[table.info.name] = Arrival(rows, counts)
+    sent = []
+    for send in step.block.sends:
+        if send.source in changes:
+            sent.append(Outgoing(send.info.name, send.to, changes[send.source].message(send.info)))
+        elif send.info.name in arrivals:  # Spark has brought it where it belongs
+            sent.append(Outgoing(send.info.name, Here(), arrivals[send.info.name].message(send.info)))
+    return sent
+
+
+def _run(kept: Kept, deployed: Deployed, block: Block, arrivals: Arrivals) -> list[Outgoing]:
+    infos, triggers = deployed.program.infos, deployed.program.buckets.triggers
+    within = {send.info.name: send.source for send in block.within}
+    wanted = {send.source for send in block.sends}
+    lets: dict[str, pa.RecordBatch] = {}
+    for name in block.fires:
+        arrival = arrivals.get(within.get(name, name))
+        pending: Pending
+        if name in deployed.program.ticks:
+            pending = PendingRows(infos[name], {(0,): 1})
+        elif arrival is not None:
+            pending = arrival.pending(infos[name])
+        else:
+            continue
+        asked = [s.target for s in triggers[name].statements if s.op == "let" and s.target in wanted]
+        lets |= kept.fire([pending], {name: asked})
+    return [out for send in block.sends if (out := _outgoing(send, lets, arrivals)) is not None]
+
+
+def _outgoing(send: Send, lets: dict[str, pa.RecordBatch], arrivals: Arrivals) -> Outgoing | None:
+    if send.source in lets:
+        return Outgoing(send.info.name, send.to, lets[send.source].select(list(send.info.names)))
+    if send.source in arrivals:
+        return Outgoing(send.info.name, send.to, arrivals[send.source].message(send.info))
+    return None

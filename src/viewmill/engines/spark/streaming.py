@@ -1,0 +1,95 @@
+"""Streams in step: several streaming DataFrames become one streaming query, so that each of its batches is one of ours.
+
+Spark gives batches of one query a number and, after a failure, the same batch again under the same number. The number
+of the last batch is part of our commit, so a batch that Spark repeats is known, and skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from viewmill.catalog import RelationInfo
+from viewmill.engines.spark.frames import Request
+from viewmill.errors import BindError, DataError, ViewmillError
+from viewmill.sources.formats import ChangeFormat
+
+Taker = Callable[[list[Request], int], None]
+"""Takes the batch with this number, once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    info: RelationInfo
+    frame: DataFrame
+    format: ChangeFormat
+
+
+class Streams:
+    """Streams of a mill: added one by one, then started together."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, Stream] = {}
+        self._query: StreamingQuery | None = None
+        self._failure: ViewmillError | None = None
+
+    def add(self, stream: Stream) -> None:
+        if self._query is not None and self._query.isActive:
+            raise BindError("the mill's streams are running", hint="call mill.stop() before adding another one")
+        if not stream.frame.isStreaming:
+            raise BindError(
+                f"the DataFrame for {stream.info.name} is not a stream", hint="use mill.apply or mill.insert for it"
+            )
+        if stream.info.name in self._streams:
+            raise BindError(f"{stream.info.name} has a stream already", hint="union the two, and add the union")
+        self._streams[stream.info.name] = stream
+
+    def start(self, take: Taker, checkpoint: str, trigger: Mapping[str, Any]) -> None:
+        if not self._streams:
+            raise BindError("there is no stream to start", hint="add one with mill.stream(table, dataframe)")
+        self._failure = None
+
+        def batch(rows: DataFrame, number: int) -> None:
+            rows = rows.persist()  # it is read once for every table
+            try:
+                take(self._requests(rows), number)
+            except ViewmillError as error:
+                self._failure = error
+                raise
+            finally:
+                rows.unpersist()
+
+        # Each row is a struct in the column of its table: streams of different columns in one.
+        tagged = [s.frame.select(F.struct("*").alias(s.info.name)) for s in self._streams.values()]
+        together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tagged)
+        writer = together.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
+        self._query = (writer.trigger(**trigger) if trigger else writer).start()
+
+    def _requests(self, rows: DataFrame) -> list[Request]:
+        requests = []
+        for name, stream in self._streams.items():
+            frame = rows.filter(F.col(name).isNotNull()).select(f"{name}.*")
+            requests += stream.format.requests(frame, stream.info)
+        return requests
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the streams end; false if they have not in so many seconds. What stopped them is raised."""
+        if self._query is None:
+            return True
+        try:
+            ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # any number of seconds
+        except StreamingQueryException as error:
+            raise self._failure or DataError(f"the stream has failed: {' '.join(str(error).split())[:500]}") from error
+        return True if timeout is None else bool(ended)
+
+    def stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+            self._query = None

@@ -1,0 +1,128 @@
+"""What runs in a bucket: one block of one batch.
+
+    what arrived  ->  the log  ->  the state, one block on  ->  messages to buckets and to the driver
+
+The log is written first: from then on the state after this block can be made again anywhere. An error that is the
+fault of a row does not fail the task, which Spark would only run again: it is a message to the driver, which then
+refuses the batch. What buckets hold of it by then is never committed, and undone when they are next used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import assert_never
+
+import pyarrow as pa
+
+from viewmill import errors
+from viewmill.distribute.nodes import Anywhere, Buckets, Driver, Everywhere, Here
+from viewmill.durable.history import snapshot_of
+from viewmill.engines.local.kept import Kept
+from viewmill.engines.spark.anchor import BucketFunction
+from viewmill.engines.spark.hash import bucket_keys
+from viewmill.engines.spark.message import MESSAGES, Format, letters, route
+from viewmill.engines.spark.states import state_before
+from viewmill.engines.spark.step import Outgoing, take
+from viewmill.engines.spark.work import Work, to_log
+from viewmill.errors import DataError, ViewmillError
+
+REPORT, REFUSAL = -2, -3
+"""Targets of messages about the work itself: what was done, or why the batch is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Of one bucket and one block: bytes written to the log, and of a snapshot if there is one."""
+
+    bucket: int
+    number: int
+    logged: int
+    saved: int = 0
+
+
+def bucket_task(work: Work) -> BucketFunction:
+    def run(bucket: int, table: pa.Table) -> pa.Table:
+        try:
+            return _run(work, bucket, table)
+        except ViewmillError as error:
+            return _note(work, bucket, REFUSAL, _told(error))
+
+    return run
+
+
+def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
+    point, entry, number = work.point, work.entry, work.number
+    deployed = point.deployed()
+    passed_on = MESSAGES.empty_table()
+    if number > 1:
+        table = table.select(MESSAGES.names).cast(MESSAGES)
+        passed_on, table = (table.filter(keep) for keep in _driver_or_here(table))
+    log = to_log(table) if table.num_rows else b""
+    if log:
+        point.files.write(entry.log(number, bucket), log)
+    with state_before(work, bucket) as kept:
+        saved = _save(kept, work, bucket, entry.version - 1) if bucket in work.saves_before else 0
+        sent = take(kept, deployed, entry, number, table if table.num_rows else None)
+        saved += _save(kept, work, bucket, entry.version) if bucket in work.saves_after else 0
+    report = Report(bucket, number, len(log), saved)
+    return pa.concat_tables(
+        [
+            passed_on,
+            _mail(deployed.format, sent, bucket, point.buckets),
+            _note(work, bucket, REPORT, json.dumps(asdict(report)).encode()),
+        ]
+    )
+
+
+def _save(kept: Kept, work: Work, bucket: int, version: int) -> int:
+    """Write a snapshot; its bytes."""
+    with work.point.files.output(snapshot_of(work.point.fingerprint, bucket, version)) as out:
+        kept.save(out)
+        return out.tell()
+
+
+def _driver_or_here(table: pa.Table) -> tuple[pa.Array, pa.Array]:
+    target = table.column("target").to_numpy()
+    return pa.array(target < 0), pa.array(target >= 0)
+
+
+def _mail(form: Format, sent: Sequence[Outgoing], bucket: int, buckets: int) -> pa.Table:
+    """What a step sends, by where it goes."""
+    to_buckets: dict[int, dict[str, pa.RecordBatch]] = {}
+    to_driver: dict[str, pa.RecordBatch] = {}
+    for out in sent:
+        match out.to:
+            case Driver():
+                to_driver[out.name] = out.rows
+            case Buckets(by):
+                for target, rows in route(out.rows, by, buckets).items():
+                    to_buckets.setdefault(target, {})[out.name] = rows
+            case Everywhere():
+                for target in range(buckets):
+                    to_buckets.setdefault(target, {})[out.name] = out.rows
+            case Anywhere() | Here():
+                to_buckets.setdefault(bucket, {})[out.name] = out.rows
+            case _:
+                assert_never(out.to)
+    return letters(form, bucket, to_buckets, to_driver, buckets)
+
+
+def _note(work: Work, bucket: int, target: int, data: bytes) -> pa.Table:
+    key = bucket_keys(work.point.buckets)[bucket]
+    return pa.Table.from_pylist([{"key": key, "target": target, "origin": bucket, "data": data}], MESSAGES)
+
+
+def _told(error: ViewmillError) -> bytes:
+    return json.dumps([type(error).__name__, error.message, error.hint]).encode()
+
+
+def refusal(data: bytes) -> ViewmillError:
+    """The error that a task has told."""
+    name, message, hint = json.loads(data)
+    kind = getattr(errors, name, DataError)
+    if kind is errors.InternalError:
+        return errors.InternalError(message)
+    error: ViewmillError = kind(message, hint=hint)
+    return error

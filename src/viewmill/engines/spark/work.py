@@ -1,0 +1,170 @@
+"""What a task has to know: which block of which batch, and how to come by the state it starts from.
+
+A task may run on any executor, in any Python process, and more than once. Everything that it does follows from its
+`Work` and from the rows that arrive: the same work twice gives the same state and sends the same messages.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+import pyarrow as pa
+
+from viewmill.arrow import arrow_schema
+from viewmill.catalog import Catalog
+from viewmill.distribute import plan
+from viewmill.distribute.nodes import WEIGHT, Block, Distributed, Plan, Send
+from viewmill.durable.files import DamagedFile, Files
+from viewmill.durable.history import Entry
+from viewmill.engines.spark.message import Format
+from viewmill.engines.spark.resolve import StoredTable
+from viewmill.wording import quoted
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A distributed program as tasks know it; `stored` are the tables whose rows are in its buckets."""
+
+    program: Distributed
+    catalog: Catalog
+    stored: frozenset[str] = frozenset()
+    _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def format(self) -> Format:
+        """Everything that travels in messages. Rows of a batch as it came in have counts, so these are with it."""
+        counted = {send.info.name for send in self.program.incoming}
+        count = pa.field(WEIGHT, pa.int64(), nullable=False)
+        schemas = {name: arrow_schema(info.columns) for name, info in self.program.infos.items()}
+        return Format({name: s.append(count) if name in counted else s for name, s in schemas.items()})
+
+    @cached_property
+    def counted(self) -> frozenset[str]:
+        return frozenset(send.info.name for send in self.program.incoming)
+
+    @cached_property
+    def known(self) -> Catalog:
+        """The mill's relations, and everything that arrives anywhere."""
+        return Catalog({**self.catalog.relations, **self.program.infos})
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        """Those whose changes matter to anybody."""
+        return self.stored | {send.source for send in self.program.incoming} | set(self.program.source.triggers)
+
+    def plan(self, relations: tuple[str, ...]) -> Plan:
+        """What a batch over these relations does."""
+        if relations not in self._plans:
+            self._plans[relations] = plan(self.program, relations)
+        return self._plans[relations]
+
+    def steps(self, relations: tuple[str, ...]) -> tuple[Step, ...]:
+        """What buckets do for a batch, one after another."""
+        tables = tuple(StoredTable(self.catalog.relations[name]) for name in relations if name in self.stored)
+        first = (Step(self._source(relations), tables),) if tables else ()
+        blocks = (block for block in self.plan(relations).blocks if block.mode == "buckets")
+        return (*first, *(Step(block) for block in blocks))
+
+    def _source(self, relations: tuple[str, ...]) -> Block:
+        return next(block for block in self.plan(relations).blocks if block.mode == "source")
+
+    def sends(self, relations: tuple[str, ...]) -> tuple[Send, ...]:
+        """What Spark sends from where the batch comes in."""
+        asked = [StoredTable(self.catalog.relations[name]) for name in relations if name in self.stored]
+        direct = (send for send in self._source(relations).sends if send.source not in self.stored)
+        return (*(Send(t.info.name, t.asked, t.place, incoming=True) for t in asked), *direct)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A block; or, if there are `tables`, the resolving of what is asked of them, and then what the source sends."""
+
+    block: Block
+    tables: tuple[StoredTable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A committed version, and from what the buckets of that version can be made.
+
+    All buckets have the `label`. `history` are the batches since the oldest snapshot, the oldest first; `snapshots`
+    has a version for every bucket, 0 where it starts empty.
+    """
+
+    files: Files
+    mill: str
+    fingerprint: str
+    buckets: int
+    label: str
+    history: tuple[Entry, ...]
+    snapshots: tuple[int, ...]
+    scratch: str = ""  # where executors keep buckets; by default, where they keep temporary files
+
+    def deployed(self) -> Deployed:
+        return deployed(self.files.root, self.fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class Saves:
+    """Buckets of which a snapshot is due: as they are before a batch, or after it."""
+
+    before: frozenset[int] = frozenset()
+    after: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Step `number` (from 1) of a batch."""
+
+    point: Point
+    entry: Entry
+    number: int
+    saves: Saves = Saves()
+
+    @property
+    def saves_before(self) -> frozenset[int]:
+        return self.saves.before if self.number == 1 else frozenset()
+
+    @property
+    def saves_after(self) -> frozenset[int]:
+        return self.saves.after if self.number == self.entry.blocks else frozenset()
+
+    @property
+    def before(self) -> str:
+        """The label of the state that the step starts from."""
+        return self.entry.label(self.number - 1) if self.number > 1 else self.point.label
+
+
+def deploy(files: Files, program: Deployed, fingerprint: str) -> None:
+    files.write(f"programs/{fingerprint}", pickle.dumps(program, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+@lru_cache(maxsize=4)
+def deployed(root: str, fingerprint: str) -> Deployed:
+    """The program of a checkpoint, read once per process."""
+    name = f"programs/{fingerprint}"
+    try:
+        found = pickle.loads(Files(root).read(name))
+    except (AttributeError, ImportError, TypeError, pickle.UnpicklingError):
+        found = None
+    if not isinstance(found, Deployed):
+        raise DamagedFile(
+            f"{quoted(Files(root).path(name))} was written by another version of viewmill",
+            hint="use the version of viewmill that wrote the checkpoint, or start with an empty one",
+        )
+    return found
+
+
+def to_log(table: pa.Table) -> bytes:
+    """What arrived, as it is written to a log."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_log(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()

@@ -1,0 +1,1 @@
+"""Changes in: how other systems write down what happened to a row."""

@@ -1,0 +1,74 @@
+"""One atomic batch of a mill on Spark: DataFrames, and what is to happen to their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from viewmill.batch import check_deletable, check_updatable
+from viewmill.engines.spark.frames import Request, frame_of, has_key_alone
+from viewmill.engines.spark.resolve import Op
+from viewmill.errors import DataError
+from viewmill.tables import BaseTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkBatch:
+    """Pending changes. Made by `mill.batch()`; operations take effect in order, when the block ends, or not at all."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        find: Callable[[str, str], BaseTable],
+        commit: Callable[[list[Request]], None],
+    ) -> None:
+        self._spark = spark
+        self._find = find
+        self._commit = commit
+        self._requests: list[Request] = []
+        self._open = True
+
+    def insert(self, table: str, data: object) -> None:
+        """Add rows."""
+        base = self._table(table, "insert into")
+        self._ask(base, Op.INSERT, data)
+
+    def delete(self, table: str, data: object) -> None:
+        """Remove rows, given whole, or with only the primary key."""
+        base = self._table(table, "delete from")
+        check_deletable(base.info)
+        frame = frame_of(self._spark, data, base.info)
+        self._ask(base, Op.DELETE_KEY if has_key_alone(frame, base.info) else Op.DELETE, frame)
+
+    def update(self, table: str, data: object) -> None:
+        """Replace rows by whole new ones with the same primary key."""
+        base = self._table(table, "update")
+        check_updatable(base.info)
+        self._ask(base, Op.UPDATE, data)
+
+    def upsert(self, table: str, data: object) -> None:
+        """Replace rows by whole new ones with the same primary key; add those whose key is new."""
+        base = self._table(table, "upsert into")
+        check_updatable(base.info)
+        self._ask(base, Op.UPSERT, data)
+
+    def __enter__(self) -> SparkBatch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        if kind is None:
+            self._commit(self._requests)
+
+    def _table(self, table: str, verb: str) -> BaseTable:
+        if not self._open:
+            raise DataError("this batch has ended", hint="start another one with mill.batch()")
+        return self._find(table, verb)
+
+    def _ask(self, base: BaseTable, op: Op, data: object) -> None:
+        self._requests.append(Request(base.info.name, op, frame_of(self._spark, data, base.info)))

@@ -1,0 +1,38 @@
+"""One Spark for all tests of a run: it takes seconds to start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from viewmill.engines.spark.anchor import Anchor, anchored
+from viewmill.engines.spark.session import maintenance_session, spark_session
+
+BUCKETS = 4
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE) and {"spark", "session", "anchor"} & set(item.fixturenames):
+            item.add_marker("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(machine_code) -> Iterator[SparkSession]:
+    session = spark_session(master="local[2]", spark_driver_memory="1g")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def session(spark: SparkSession) -> SparkSession:
+    return maintenance_session(spark, BUCKETS)
+
+
+@pytest.fixture(scope="session")
+def anchor(session: SparkSession) -> Anchor:
+    return anchored(session, BUCKETS)

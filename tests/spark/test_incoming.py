@@ -1,0 +1,259 @@
+"""Rows of a batch arrive in their buckets, once for each send, with their counts, and as what they were declared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from viewmill.algebra.text import parse
+from viewmill.arrow import arrow_schema
+from viewmill.catalog import ColumnInfo, RelationInfo
+from viewmill.distribute.nodes import Anywhere, Buckets, Everywhere, Send
+from viewmill.engines.spark.anchor import stage
+from viewmill.engines.spark.failure import refused
+from viewmill.engines.spark.hash import bucket_of
+from viewmill.engines.spark.incoming import incoming, layout, split, where_they_are
+from viewmill.engines.spark.jobs import counting
+from viewmill.errors import DataError
+from viewmill.types import BIGINT, DATE, INT, STRING, TIMESTAMP, decimal
+
+BUCKETS = 4
+ORDERS = RelationInfo(
+    "orders",
+    (
+        ColumnInfo("id", BIGINT, nullable=False),
+        ColumnInfo("customer", INT),
+        ColumnInfo("day", DATE),
+        ColumnInfo("at", TIMESTAMP),
+        ColumnInfo("price", decimal(15, 2)),
+        ColumnInfo("note", STRING),
+    ),
+)
+NATION = RelationInfo("nation", (ColumnInfo("nation", BIGINT, nullable=False), ColumnInfo("name", STRING)))
+RELATIONS = {"orders": ORDERS, "nation": NATION}
+SCHEMA = "id bigint, customer int, day date, at timestamp, price decimal(15,2), note string, weight_ bigint"
+ROWS = [
+    (
+        number,
+        number % 7 if number % 5 else None,
+        date(2024, 1, 1 + number % 28),
+        datetime(2024, 1, 1, number % 24),
+        Decimal(number).scaleb(-2),
+        f"note {number % 3}" if number % 4 else None,
+        1 if number % 3 else -1,
+    )
+    for number in range(200)
+]
+NATIONS = [(number, f"n{number}", 2) for number in range(5)]
+
+
+def restricted(info: RelationInfo, name: str, *columns: str) -> RelationInfo:
+    return RelationInfo(name, tuple(column for column in info.columns if column.name in columns))
+
+
+def orders(to, *columns: str, name: str = "o", where=()) -> Send:
+    return Send("orders", restricted(ORDERS, name, *columns), to, True, tuple(map(parse, where)))
+
+
+SENDS = (
+    orders(Buckets(("id",)), "id", "price", "at", name="o@id"),
+    orders(Buckets(("customer", "note")), "customer", "note", "day", name="o@customer", where=["{id < 100}"]),
+    orders(Anywhere(), "price", name="o@any", where=["{price > 1.50}", "{upper(note) = 'X'}"]),
+    Send("nation", restricted(NATION, "n@*", "nation", "name"), Everywhere(), True),
+)
+
+
+@pytest.fixture(scope="module")
+def frames(spark):
+    rows = [tuple(v.replace(tzinfo=UTC) if isinstance(v, datetime) else v for v in row) for row in ROWS]
+    return {
+        "orders": spark.createDataFrame(rows, SCHEMA).repartition(3),
+        "nation": spark.createDataFrame(NATIONS, "nation bigint, name string, weight_ bigint"),
+    }
+
+
+def collected(anchor, frame, sends) -> dict[str, Counter[tuple[object, ...]]]:
+    """(bucket, values, count) by the name that rows arrive as; schemas are checked on the way."""
+
+    def run(bucket: int, table: pa.Table) -> pa.Table:
+        lines = []
+        for name, (rows, counts) in split(sends, table).items():
+            info = next(send.info for send in sends if send.info.name == name)
+            assert rows.schema == arrow_schema(info.columns), name
+            values = [tuple(row.values()) for row in rows.to_pylist()] or [()] * rows.num_rows
+            lines += [repr((name, bucket, row, count)) for row, count in zip(values, counts.to_pylist(), strict=True)]
+        return pa.table({"line": pa.array(lines, pa.string())})
+
+    found: dict[str, Counter[tuple[object, ...]]] = {}
+    import datetime as datetime_module
+
+    for line in stage(anchor, frame, run, "line string").toArrow().column(0).to_pylist():
+        name, *rest = eval(line, {"Decimal": Decimal, "datetime": datetime_module})
+        found.setdefault(name, Counter())[tuple(rest)] += 1
+    return found
+
+
+def values(row, *columns: str) -> tuple[object, ...]:
+    return tuple(row[ORDERS.names.index(column)] for column in columns)
+
+
+def test_every_row_arrives_where_it_should(frames, anchor):
+    found = collected(anchor, incoming(SENDS, frames, RELATIONS, BUCKETS), SENDS)
+    by_id = [(values(row, "id", "at", "price"), row[-1], values(row, "id")) for row in ROWS]
+    assert found["o@id"] == Counter((bucket_of(key, BUCKETS), row, count) for row, count, key in by_id)
+    early = [row for row in ROWS if row[0] < 100]
+    by_customer = [(values(row, "customer", "day", "note"), row[-1], values(row, "customer", "note")) for row in early]
+    assert found["o@customer"] == Counter((bucket_of(key, BUCKETS), row, count) for row, count, key in by_customer)
+    dear = [row for row in ROWS if row[4] > Decimal("1.50")]
+    assert Counter(rest[1:] for rest in found["o@any"].elements()) == Counter((values(r, "price"), r[-1]) for r in dear)
+    assert found["n@*"] == Counter((bucket, row[:2], 2) for bucket in range(BUCKETS) for row in NATIONS)
+
+
+@pytest.mark.parametrize("number", range(len(SENDS)))
+def test_a_send_alone_is_what_it_is_among_others(frames, anchor, number):
+    alone = SENDS[number : number + 1]
+    name = alone[0].info.name
+    together = collected(anchor, incoming(SENDS, frames, RELATIONS, BUCKETS), SENDS)
+    assert collected(anchor, incoming(alone, frames, RELATIONS, BUCKETS), alone)[name] == together[name]
+
+
+def test_everywhere_beside_a_bucket(frames, anchor):
+    sends = (orders(Everywhere(), "note", name="o@*", where=["{id < 2}"]), orders(Buckets(("id",)), "id", name="o@id"))
+    found = collected(anchor, incoming(sends, frames, RELATIONS, BUCKETS), sends)
+    assert found["o@*"] == Counter((b, values(r, "note"), r[-1]) for b in range(BUCKETS) for r in ROWS[:2])
+    assert found["o@id"] == Counter((bucket_of(r[:1], BUCKETS), r[:1], r[-1]) for r in ROWS)
+
+
+def test_rows_without_columns(frames, anchor):
+    sends = (orders(Anywhere(), name="o@any"), orders(Buckets(()), name="o@one"))
+    found = collected(anchor, incoming(sends, frames, RELATIONS, BUCKETS), sends)
+    counts = Counter(row[-1] for row in ROWS)
+    for name in ("o@any", "o@one"):
+        assert {count: number for (_, _, count), number in found[name].items()} == counts
+
+
+def test_rows_that_stay(frames):
+    def run(batches):
+        for rows, counts in split(SENDS[:1], pa.Table.from_batches(list(batches))).values():
+            yield pa.record_batch({"id": rows.column("id"), "n": counts})
+
+    frame = where_they_are(SENDS[:1], frames, RELATIONS)
+    assert "key" not in frame.columns
+    table = frame.mapInArrow(run, "id bigint, n bigint").toArrow()
+    assert Counter(zip(*(c.to_pylist() for c in table.columns), strict=True)) == Counter((r[0], r[-1]) for r in ROWS)
+
+
+def test_sends_share_slots_of_a_type():
+    shape = layout(SENDS)
+    assert [str(type_) for type_ in shape.slots] == ["bigint", "timestamp", "decimal(15,2)", "int", "date", "string"]
+    assert [part.slots for part in shape.parts] == [(0, 1, 2), (3, 4, 5), (2,), (0, 5)]
+    twice = layout(
+        (orders(Anywhere(), "id", "customer"), Send("n", NATION, Everywhere()), Send("n", NATION, Anywhere()))
+    )
+    assert len(twice.slots) == 3
+
+
+def test_a_relation_is_read_once(spark, capsys):
+    """However often it is sent: the DataFrame may be expensive, or not the same the second time."""
+    numbers = spark.range(3).selectExpr("id", "1L AS weight_", *(f"NULL AS {name}" for name in ORDERS.names[1:]))
+    sends = (*SENDS[:3], orders(Everywhere(), "id", name="o@*"))
+    incoming(sends, {"orders": numbers}, RELATIONS, BUCKETS).explain()
+    assert capsys.readouterr().out.count("Range (") == 1
+
+
+# --- what is refused
+
+
+def given(spark, row, schema):
+    return {"orders": spark.createDataFrame([row], schema)}
+
+
+WRONG = {
+    "extra": (SCHEMA + ", prise int", 'table "orders" has no column "prise"'),
+    "missing": (SCHEMA.replace("day date, ", ""), 'a DataFrame for table "orders" lacks column "day"'),
+    "no weight": (SCHEMA.replace(", weight_ bigint", ""), 'a DataFrame for table "orders" lacks column "weight_"'),
+    "twice": (SCHEMA + ", ID bigint", 'column "id" is given twice for table "orders"'),
+    "text": (
+        SCHEMA.replace("day date", "day string"),
+        'column "day" of table "orders" is date, and the DataFrame has string',
+    ),
+    "float": (
+        SCHEMA.replace("price decimal(15,2)", "price double"),
+        r'column "price" of table "orders" is decimal\(15,2\), and the DataFrame has double',
+    ),
+    "list": (
+        SCHEMA.replace("note string", "note array<string>"),
+        'column "note" of table "orders" is string, and the DataFrame has array<string>',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "message"), WRONG.values(), ids=WRONG)
+def test_what_the_types_tell_is_refused_at_once(spark, schema, message):
+    frame = spark.createDataFrame([], schema)
+    with counting(spark) as cost, pytest.raises(DataError, match=message):
+        incoming(SENDS[:1], {"orders": frame}, RELATIONS, BUCKETS)
+    assert cost().jobs == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "cell", "message"),
+    [
+        ({}, ("id", None), 'NULL in column "id" of table "orders", which is NOT NULL'),
+        (
+            {"customer int": "customer bigint"},
+            ("customer", 2**31),
+            'a value in column "customer" of table "orders" does not fit int',
+        ),
+        (
+            {"price decimal(15,2)": "price decimal(20,3)"},
+            ("price", Decimal("1.005")),
+            'a value in column "price" of table "orders" does not fit decimal(15,2)',
+        ),
+        (
+            {"price decimal(15,2)": "price decimal(20,2)"},
+            ("price", Decimal("12345678901234567.00")),
+            'a value in column "price" of table "orders" does not fit decimal(15,2)',
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_what_only_values_tell_is_refused_in_the_job(spark, anchor, change, cell, message, ansi):
+    schema = SCHEMA
+    for old, new in change.items():
+        schema = schema.replace(old, new)
+    row = list(ROWS[1][:3] + (None,) + ROWS[1][4:])
+    row[ORDERS.names.index(cell[0])] = cell[1]
+    own = spark.newSession()
+    own.conf.set("spark.sql.ansi.enabled", ansi)
+    frame = own.createDataFrame([tuple(row)], schema)
+    send = (orders(Buckets(("id",)), *ORDERS.names, where=["{id < 5}", "{customer < 5}"]),)
+    with pytest.raises(PySparkException) as caught:
+        collected(anchor, incoming(send, {"orders": frame}, RELATIONS, BUCKETS), send)
+    found = refused(caught.value)
+    assert isinstance(found, DataError)
+    assert found.message == message
+
+
+def test_other_failures_are_not_ours(spark):
+    with pytest.raises(PySparkException) as caught:
+        spark.range(1).select(F.raise_error(F.lit("theirs"))).collect()
+    assert refused(caught.value) is None
+    assert refused(ValueError("x")) is None
+
+
+def test_names_in_any_case_and_order_and_types_that_fit(spark, anchor):
+    frame = spark.createDataFrame(
+        [(1, Decimal("2.50"), "x", 7, None, date(2024, 1, 1), 3)],
+        "weight_ int, PRICE decimal(20,3), Note string, Id int, at timestamp_ntz, day date, customer bigint",
+    )
+    send = (orders(Buckets(("id",)), *ORDERS.names),)
+    found = collected(anchor, incoming(send, {"orders": frame}, RELATIONS, BUCKETS), send)
+    row = (7, 3, date(2024, 1, 1), None, Decimal("2.50"), "x")
+    assert found["o"] == Counter([(bucket_of((7,), BUCKETS), row, 1)])

@@ -1,0 +1,153 @@
+"""A mill on Spark follows its tables, survives its driver, and refuses what an embedded mill refuses."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import viewmill
+from viewmill.errors import DataError, UnsupportedError
+from viewmill.spark_mill import SparkMill
+
+pytestmark = pytest.mark.spark
+
+SHOP = """
+CREATE TABLE customers (id INT PRIMARY KEY, region STRING);
+CREATE TABLE orders (id INT PRIMARY KEY, customer INT, price DECIMAL(10, 2));
+CREATE MATERIALIZED VIEW revenue AS
+SELECT region, count(*) AS orders, sum(price) AS total, max(price) AS best
+FROM orders JOIN customers ON orders.customer = customers.id
+GROUP BY region ORDER BY total DESC, region;
+CREATE MATERIALIZED VIEW per_customer AS
+SELECT customer, count(*) AS n, sum(price) AS total FROM orders GROUP BY customer
+"""
+
+
+@pytest.fixture
+def mill(spark: SparkSession, tmp_path: Path) -> SparkMill:
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=3)
+    mill.sql(SHOP)
+    return mill
+
+
+@pytest.fixture
+def twin() -> viewmill.Mill:
+    """An embedded mill that takes the same batches."""
+    twin = viewmill.connect()
+    twin.sql(SHOP)
+    return twin
+
+
+CUSTOMERS = [(i, "north" if i % 2 else "south") for i in range(10)]
+ORDERS = [(i, i % 10, f"{i}.50") for i in range(60)]
+
+
+def fill(mill: SparkMill | viewmill.Mill) -> None:
+    with mill.batch() as batch:
+        batch.insert("customers", CUSTOMERS)
+        batch.insert("orders", ORDERS)
+
+
+def agree(mill: SparkMill, twin: viewmill.Mill) -> None:
+    assert mill.version == twin.version
+    for name in twin.views:
+        assert sorted(mill.view(name)) == sorted(twin.view(name)), name
+        assert mill.view(name).to_arrow().schema == twin.view(name).to_arrow().schema
+
+
+def test_all_kinds_of_changes(mill, twin):
+    for one in (mill, twin):
+        fill(one)
+    agree(mill, twin)
+    for one in (mill, twin):
+        with one.batch() as batch:
+            batch.update("orders", [(5, 3, "77.00"), (6, 4, "78.00")])
+            batch.delete("orders", [{"id": 59}])
+            batch.insert("orders", [(100, 3, "1000.00")])
+            batch.update("customers", [(3, "west")])
+    agree(mill, twin)
+    for one in (mill, twin):
+        one.delete("orders", [(100, 3, "1000.00")])  # the best of its region
+    agree(mill, twin)
+
+
+def test_data_frames_go_in_and_come_out(mill, spark):
+    mill.apply(
+        customers=spark.createDataFrame(CUSTOMERS, "id int, region string"),
+        orders=spark.sql("SELECT id, id % 10 AS customer, cast(id AS decimal(10, 2)) AS price FROM range(100)"),
+    )
+    frame = mill.view("per_customer").to_df()
+    assert {field.name: field.dataType.simpleString() for field in frame.schema} == {
+        "customer": "int",
+        "n": "bigint",
+        "total": "decimal(20,2)",
+    }
+    assert frame.filter("customer = 7").collect()[0].total == Decimal("520.00")
+
+
+def test_what_is_refused_changes_nothing(mill, twin):
+    for one in (mill, twin):
+        fill(one)
+    messages = []
+    for one in (mill, twin):
+        with pytest.raises(DataError) as error, one.batch() as batch:
+            batch.insert("customers", [(77, "east")])
+            batch.insert("orders", [(5, 1, "1.00")])
+        messages.append(error.value.message)
+    assert messages[0] == messages[1]
+    agree(mill, twin)
+    for one in (mill, twin):
+        one.insert("customers", [(77, "east")])
+    agree(mill, twin)
+
+
+def test_a_batch_of_the_wrong_shape(mill, spark):
+    with pytest.raises(DataError, match='column "price" of table "orders" is decimal\\(10,2\\), and .* has string'):
+        mill.apply(orders=spark.createDataFrame([(1, 2, "x")], "id int, customer int, price string"))
+    with pytest.raises(DataError, match='lacks column "price"'):
+        mill.apply(orders=spark.createDataFrame([(1, 2)], "id int, customer int"))
+    with pytest.raises(DataError, match="does not fit int"):
+        mill.apply(customers=spark.createDataFrame([(2**40, "x")], "id bigint, region string"))
+    assert mill.version == 0
+
+
+def test_another_driver_goes_on(mill, twin, spark, tmp_path):
+    for one in (mill, twin):
+        fill(one)
+        one.delete("orders", [{"id": 7}])
+    again = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"))
+    agree(again, twin)
+    for one in (again, twin):
+        one.update("orders", [(8, 2, "5.00")])
+    agree(again, twin)
+    with pytest.raises(DataError, match="another mill uses the checkpoint"):
+        mill.update("orders", [(9, 2, "5.00")])
+
+
+def test_a_view_over_tables_that_hold_data(mill, twin):
+    for one in (mill, twin):
+        fill(one)
+        one.sql("CREATE MATERIALIZED VIEW dear AS SELECT id, price FROM orders WHERE price > 50")
+    agree(mill, twin)
+    for one in (mill, twin):
+        one.update("orders", [(1, 2, "55.00"), (58, 2, "5.00")])
+    agree(mill, twin)
+
+
+def test_followers_hear_of_changes(mill):
+    heard = []
+    mill.view("revenue").subscribe(heard.append)
+    mill.view("per_customer").subscribe(heard.append)
+    mill.apply(customers=[(1, "north")], orders=[(1, 1, "2.00")])
+    assert [(change.version, change.added, change.removed) for change in heard] == [
+        (1, (("north", 1, Decimal("2.00"), Decimal("2.00")),), ()),
+        (1, ((1, 1, Decimal("2.00")),), ()),
+    ]
+
+
+def test_a_mill_in_this_process_has_no_data_frames(twin):
+    with pytest.raises(UnsupportedError, match="not on Spark"):
+        twin.view("revenue").to_df()
