@@ -5,6 +5,8 @@ bound      every name resolved, every type known
 algebra    the query in the calculus
 delta      its change, relation by relation
 program    the stores and triggers that keep it
+placed     where its stores would live on a cluster, and why
+blocks     what a batch over all its relations would do there, block by block
 code       the triggers as they are compiled for this process
 """
 
@@ -18,21 +20,24 @@ from viewmill.algebra.text.layout import layout
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.delta.derive import delta
+from viewmill.distribute import distribute, plan
+from viewmill.distribute.text import show_blocks, show_placed
 from viewmill.engines.local.code_text import code_text
-from viewmill.errors import BindError, UnsupportedError
+from viewmill.errors import BindError
 from viewmill.program.nodes import EMPTY, Program
 from viewmill.program.text import show as show_program
 from viewmill.rewrite.pipeline import simplify
 from viewmill.sql.show import show as show_bound
 from viewmill.wording import nearest, quoted
 
-STAGES = ("sql", "bound", "algebra", "delta", "program", "code")
-_LATER = ("placed", "blocks")
+STAGES = ("sql", "bound", "algebra", "delta", "program", "placed", "blocks", "code")
+_ALONE = ("placed", "blocks", "code")
+"""Stages that show the view by itself, without what it shares with others."""
 
 
 def explain(definition: Definition, definitions: Definitions, stage: str) -> str:
     program = definitions.program
-    if definition.name not in program.views or stage == "code":  # the view by itself
+    if definition.name not in program.views or stage in _ALONE:
         program = definitions.compiled(definition, EMPTY)
     match stage:
         case "sql":
@@ -47,10 +52,17 @@ def explain(definition: Definition, definitions: Definitions, stage: str) -> str
             return layout(show_program(program, definition.name))
         case "code":
             return code_text(program, definitions.kept)
-        case _ if stage in _LATER:
-            raise UnsupportedError(f"stage {quoted(stage)} is not there yet", hint=f"use one of {', '.join(STAGES)}")
+        case "placed":
+            return show_placed(distribute(program, definitions.kept, known=_sizes(definitions)))
+        case "blocks":
+            distributed = distribute(program, definitions.kept, known=_sizes(definitions))
+            return layout(show_blocks(distributed, plan(distributed, distributed.order)))
         case _:
             raise BindError(f"there is no stage {quoted(stage)}", hint=nearest(stage, STAGES, "the stages are"))
+
+
+def _sizes(definitions: Definitions) -> dict[str, int]:
+    return {name: len(table.rows) for name, table in definitions.tables.items() if table.keeps_rows}
 
 
 def _deltas(definition: Definition, program: Program) -> Iterator[str]:

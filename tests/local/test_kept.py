@@ -27,6 +27,7 @@ from workload import SUITE, Batch, Churn
 from viewmill.algebra.nodes import DeltaRelation
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Table
+from viewmill.engines.local import engine as local_engine
 from viewmill.engines.local import kept as kept_module
 from viewmill.engines.local import triggers
 from viewmill.engines.local.engine import LocalEngine
@@ -96,7 +97,10 @@ def doomed() -> Iterator[Neighbour]:
 
 
 @pytest.mark.parametrize("theme", [pytest.param(t, marks=() if t in QUICK else pytest.mark.slow) for t in THEMES])
-def test_taking_turns_is_staying(theme: str, neighbour: Neighbour, tmp_path: Path) -> None:
+def test_taking_turns_is_staying(
+    theme: str, neighbour: Neighbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_engine, "COMPILE_AFTER", -1)
     questions = questions_of(FIXTURES / "queries" / f"{theme}.txt")
     program, catalog = compiled("; ".join(table.ddl for table in SUITE), *(question.sql for question in questions))
     engine, path = LocalEngine(), tmp_path / "bucket"
@@ -394,8 +398,8 @@ def test_a_number_that_does_not_fit_is_kept_all_the_same(neighbour: Neighbour, t
     with Kept.open(path, few, catalog, {}) as kept:
         assert stores(kept, few) == {name: after[name] for name in few.stores}
     tables = {name: Table(store.keys, after[name]) for name, store in program.stores.items()}
-    for bucket in (Kept.open(path, program, catalog, tables), Kept.create(path, program, catalog, tables)):
-        with bucket as kept:
+    for start in (Kept.open, Kept.create):
+        with start(path, program, catalog, tables) as kept:
             assert stores(kept, program) == after
 
 

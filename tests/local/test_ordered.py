@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 import struct
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from two_maps import TwoMaps
 
 from viewmill.engines.local import kernels, layout
-from viewmill.engines.local.memory import Mapped
 from viewmill.engines.local.ordered import Order
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.raw import OVERFLOW
@@ -149,9 +150,11 @@ def histories(draw):
     return (width, doubles, orders), draw(st.lists(batch, max_size=5))
 
 
-def follow(pool: Pool, orders: tuple[Order, ...], batches) -> None:
+def follow(pool: Pool, orders: tuple[Order, ...], batches, handed=lambda pool: pool) -> None:
+    """`handed` is asked for the pool whenever another one may go on."""
     rows: Contents = {}
     for steps, keep in batches:
+        pool = handed(pool)
         pool.begin()
         before = rows
         for name, given_ in steps:
@@ -193,11 +196,11 @@ def test_index_is_a_sorted_list(history, from_the_start):
 
 @settings(max_examples=20)
 @given(histories())
-def test_index_in_files(history):
+def test_index_that_goes_from_hand_to_hand(history):
     (width, doubles, orders), batches = history
     with tempfile.TemporaryDirectory() as directory:
-        pool = Pool(width, doubles, memory=Mapped(directory))
-        follow(pool, orders, batches)
+        maps = TwoMaps(Path(directory) / "region")
+        follow(Pool(width, doubles, memory=maps.region), orders, batches, maps.handed)
 
 
 @pytest.mark.parametrize("groups", [1, 700])

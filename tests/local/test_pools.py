@@ -13,21 +13,26 @@ import struct
 import tempfile
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from two_maps import TwoMaps
 
 from viewmill.engines.local import hashing, kernels, layout, tables
 from viewmill.engines.local.generated import compiled
 from viewmill.engines.local.journal import LONG
 from viewmill.engines.local.libraries import Library
-from viewmill.engines.local.memory import LARGE, Anonymous, Mapped
+from viewmill.engines.local.memory import LARGE, Anonymous
+from viewmill.engines.local.ordered import Order
 from viewmill.engines.local.pools import SPARE_SLICES, Pool, WeightOverflow
 from viewmill.engines.local.raw import FULL, OVERFLOW, call, peek, poke
+from viewmill.engines.local.region import TOP, Region
 from viewmill.engines.local.tables import BUCKET, load_limit
 from viewmill.errors import InternalError
 
@@ -296,9 +301,11 @@ def changes(pool: Pool) -> dict[Key, tuple[Weights, Weights]]:
     return found
 
 
-def follow(pool: Pool, batches) -> None:
+def follow(pool: Pool, batches, handed: Callable[[Pool], Pool] = lambda pool: pool) -> None:
+    """`handed` is asked for the pool whenever another one may go on."""
     twin = Twin(pool.lanes)
     for steps, keep in batches:
+        pool = handed(pool)
         pool.begin()
         check_at_rest(pool, twin.rows)
         twin.begin()
@@ -307,6 +314,7 @@ def follow(pool: Pool, batches) -> None:
             check(pool, twin.rows)
             assert changes(pool) == twin.changes()
         if not keep:
+            pool = handed(pool)
             pool.rollback()
             twin.rollback()
             check_at_rest(pool, twin.rows)
@@ -320,10 +328,11 @@ def test_pool_is_a_dictionary(history):
 
 
 @given(histories())
-def test_mapped_pool_is_a_dictionary(history):
+def test_pool_that_goes_from_hand_to_hand_is_a_dictionary(history):
     shape, batches = history
     with tempfile.TemporaryDirectory() as directory:
-        follow(Pool(*shape, memory=Mapped(directory)), batches)
+        maps = TwoMaps(Path(directory) / "region")
+        follow(Pool(*shape, memory=maps.region), batches, maps.handed)
 
 
 @given(histories())
@@ -563,12 +572,17 @@ def test_bytes_are_counted_exactly():
     assert pool.nbytes == sum(array.size * array.itemsize for array in everything)
 
 
-def test_mapped_pools_leave_no_old_files(tmp_path):
-    pool = Pool(2, (INT,), ((0,),), memory=Mapped(tmp_path))
-    pool.merge(np.arange(4000).reshape(2000, 2), np.ones(2000, np.int64))
-    emit_rows(pool, np.arange(4000).reshape(2000, 2), np.ones((2000, 1), np.int64))
-    assert run(pool.address, layout.PUT) == 0
-    assert sum(file.stat().st_size for file in tmp_path.iterdir()) == pool.nbytes
+def test_pools_that_come_and_go_take_no_more_room(tmp_path):
+    region = Region.create(tmp_path / "region")
+    tops = []
+    for _ in range(3):
+        pool = Pool(2, (INT,), ((0,),), memory=region)
+        pool.add_order(Order((0,), 1))
+        pool.merge(np.arange(40_000).reshape(20_000, 2), np.ones(20_000, np.int64))
+        pool.free()
+        region.settle()
+        tops.append(int(region.header[TOP]))
+    assert tops[0] == tops[1] == tops[2]
 
 
 def test_large_arrays_grow_where_they_are():
@@ -586,19 +600,6 @@ def test_large_arrays_grow_where_they_are():
         assert each[:10].min() == 5
         assert each[10 : len(array)].min() == 7
         assert not each[len(array) :].any()
-
-
-def test_mapped_arrays_grow_in_their_file(tmp_path):
-    memory = Mapped(tmp_path)
-    array = memory.array((10, 2), np.int64)
-    array[:] = 5
-    longer = memory.longer(array, 1000)
-    assert longer[:10].min() == 5
-    assert not longer[10:].any()
-    assert [file.stat().st_size for file in tmp_path.iterdir()] == [longer.nbytes]
-    memory.release(longer)
-    assert list(tmp_path.iterdir()) == []
-    assert len(memory.longer(memory.array((0, 3), np.int64), 4)) == 4
 
 
 def test_long_journals_and_outputs_are_given_back():

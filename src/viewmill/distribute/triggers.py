@@ -188,8 +188,12 @@ class Builder:
         if arrival is not None:
             parts = self._arrived(parts, name, arrival)
         elif group[0].turn < CLEAR:
-            parts = [*(self._waited(arrival) for arrival in group[0].takes), *parts]
-        parts = _plainly_named(parts, {name, *(arrival.name for arrival in group[0].takes)})
+            for taken in group[0].takes:  # not under its own name: what arrived may have to be sent on
+                parts = [
+                    self._waited(taken),
+                    *(replace(s, expr=_renamed(s.expr, taken.name, _ready(taken))) for s in parts),
+                ]
+        parts = _plainly_named(parts, {name, *(_ready(taken) for taken in group[0].takes)})
         yield from (replace(s, expr=order(s.expr, found=self._size)) for s in _in_order(parts))
 
     def _size(self, name: str, given: frozenset[str]) -> float:
@@ -214,7 +218,7 @@ class Builder:
         """What has been put down, as the change that it is."""
         store = self.built.stores[waiting(arrival)]
         expr = Relation(store.name, store.keys, store.keys)
-        return Statement(arrival.name, store.keys, "let", expr, "recursive", "it has waited for others")
+        return Statement(_ready(arrival), store.keys, "let", expr, "recursive", "it has waited for others")
 
     def _sends(self, unit: Unit) -> Iterator[Send]:
         for name in self._gives(unit):
@@ -230,6 +234,11 @@ class Builder:
             info = self.built.infos.pop(name)
             relation = self._arrivals[name].change
             self.built.infos[relation] = replace(info, name=relation)
+
+
+def _ready(arrival: Arrival) -> str:
+    """The name of a change that has waited for others."""
+    return f"{arrival.name} ready"
 
 
 def _plainly_named(statements: Sequence[Statement], fixed: set[str]) -> list[Statement]:

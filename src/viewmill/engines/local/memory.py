@@ -1,4 +1,4 @@
-"""Where the arrays of a pool live: anonymous memory, or files mapped into memory.
+"""Where the arrays of a pool live: anonymous memory, or a file mapped into memory (`region.py`).
 
 Arrays start as zeros. An array that grows is asked for again, longer; it may or may not be in the same place, so a pool
 is the same code over both kinds.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import mmap
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,41 +57,6 @@ class Anonymous:
 
     def release(self, array: NDArray[Any]) -> None:
         pass
-
-
-class Mapped:
-    """One file per array in `directory`, named by the order in which they were asked for.
-
-    The system writes pages back when it likes, so the files are a consistent state only after a flush at rest.
-    """
-
-    def __init__(self, directory: Path | str) -> None:
-        self.directory = Path(directory)
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._files: dict[int, Path] = {}
-        self._made = 0
-
-    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        if math.prod(shape) == 0:  # the system maps no empty files
-            return np.zeros(shape, dtype)
-        file = self.directory / f"{self._made:06d}.array"
-        self._made += 1
-        return self._mapped(file, "w+", shape, dtype)
-
-    def longer(self, array: NDArray[Any], length: int) -> NDArray[Any]:
-        shape, file = (length, *array.shape[1:]), self._files.pop(id(array), None)
-        return _copied(self, array, shape) if file is None else self._mapped(file, "r+", shape, array.dtype)
-
-    def release(self, array: NDArray[Any]) -> None:
-        file = self._files.pop(id(array), None)
-        if file is not None:
-            file.unlink()
-
-    def _mapped(self, file: Path, mode: Any, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        # A plain view: compiled code knows arrays, not their subclasses.
-        array = np.memmap(file, dtype, mode, shape=shape).view(np.ndarray)
-        self._files[id(array)] = file
-        return array
 
 
 def _bytes(shape: tuple[int, ...], dtype: DTypeLike) -> int:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from viewmill.engines.spark.hash import bucket_keys
+from viewmill.engines.spark.worker import settle
 from viewmill.errors import InternalError
 
 BucketFunction = Callable[[int, pa.Table], pa.Table]
@@ -47,7 +48,10 @@ def stage(anchor: Anchor, rows: DataFrame, function: BucketFunction, schema: str
     def run(left: pa.Table, right: pa.Table) -> pa.Table:
         if left.num_rows != 1:
             raise InternalError(f"rows with key {right.column('key')[0]} have no bucket")
-        return function(left.column("bucket")[0].as_py(), right)
+        try:
+            return function(left.column("bucket")[0].as_py(), right)
+        finally:
+            settle()
 
     here, arriving = anchor.frame.groupBy("key"), rows.groupBy("key")
     return here.cogroup(arriving).applyInArrow(run, schema)

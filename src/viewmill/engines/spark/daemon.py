@@ -6,9 +6,12 @@ worker imports what it needs when its first task comes, which takes about a seco
 
 from __future__ import annotations
 
+import gc
+
 from pyspark.daemon import manager
 
 import viewmill.engines.spark.task  # noqa: F401
 
 if __name__ == "__main__":
+    gc.freeze()
     manager()

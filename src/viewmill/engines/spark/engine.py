@@ -34,12 +34,14 @@ from viewmill.engines.spark.arrivals import Arrivals, from_messages
 from viewmill.engines.spark.columns import spark_type
 from viewmill.engines.spark.driver import DriverState
 from viewmill.engines.spark.failure import refused
-from viewmill.engines.spark.incoming import incoming
+from viewmill.engines.spark.incoming import incoming, where_they_are
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
 from viewmill.engines.spark.reading import table_reader, view_reader
+from viewmill.engines.spark.refusals import REFUSAL, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.session import maintenance_session
-from viewmill.engines.spark.task import REFUSAL, REPORT, Report, bucket_task, refusal
+from viewmill.engines.spark.source import source_task
+from viewmill.engines.spark.task import REPORT, Report, bucket_task
 from viewmill.engines.spark.work import Deployed, Point, Saves, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
 
@@ -181,8 +183,13 @@ class SparkEngine:
     ) -> Gathered:
         """The job: all steps, one after another, in one go."""
         frames = {name: batch[name] for name in entry.relations}
-        frame = incoming(deployed.sends(entry.relations), frames, deployed.catalog.relations, commit.buckets)
+        sends, known = deployed.sends(entry.relations), deployed.catalog.relations
         point = self._point(commit)
+        if entry.blocks:
+            frame = incoming(sends, frames, known, commit.buckets)
+        else:
+            run = source_task(self.files.root, commit.program, entry.relations)
+            frame = where_they_are(sends, frames, known).mapInArrow(run, MESSAGES_DDL)
         for number in range(1, entry.blocks + 1):
             frame = stage(self._anchored(), frame, bucket_task(Work(point, entry, number, saves)), MESSAGES_DDL)
         try:

@@ -80,6 +80,8 @@ def _quiet(folder: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.python.daemon.module": "viewmill.engines.spark.daemon",
+        # Between Java and Python TCP waits 40 ms now and then for more to send: half of the time of a small job.
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
 

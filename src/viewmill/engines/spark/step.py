@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
-from viewmill.distribute.nodes import Block, Here, Place, Send
+from viewmill.distribute.nodes import Block, Driver, Here
 from viewmill.durable.history import Entry
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.local.pending import Pending, PendingRows
 from viewmill.engines.spark.arrivals import Arrival, Arrivals, from_messages, from_source
+from viewmill.engines.spark.outgoing import Outgoing, outgoing
 from viewmill.engines.spark.resolve import resolved
+from viewmill.engines.spark.source import at_source
 from viewmill.engines.spark.work import Deployed, Step
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """Rows on their way: `name` is what they arrive as."""
-
-    name: str
-    to: Place
-    rows: pa.RecordBatch
 
 
 def take(kept: Kept, deployed: Deployed, entry: Entry, number: int, table: pa.Table | None) -> list[Outgoing]:
@@ -34,12 +25,17 @@ def take(kept: Kept, deployed: Deployed, entry: Entry, number: int, table: pa.Ta
     else:
         arrivals = from_messages(deployed, table)
     kept.begin()
-    sent = _resolve(kept, step, arrivals) if step.tables else _run(kept, deployed, step.block, arrivals)
+    if step.tables:
+        sent = _resolve(kept, deployed, step, arrivals)
+    else:
+        sent = _run(kept, deployed, step.block, arrivals)
+        if number == 1:
+            sent += at_source(deployed, deployed.source_block(entry.relations), arrivals)
     kept.commit(entry.label(number))
     return sent
 
 
-def _resolve(kept: Kept, step: Step, arrivals: Arrivals) -> list[Outgoing]:
+def _resolve(kept: Kept, deployed: Deployed, step: Step, arrivals: Arrivals) -> list[Outgoing]:
     """What is asked of stored tables becomes their changes, which are sent as the source sends others."""
     changes: Arrivals = {}
     for table in step.tables:
@@ -47,8 +43,10 @@ def _resolve(kept: Kept, step: Step, arrivals: Arrivals) -> list[Outgoing]:
         if asked is not None and asked.counts is not None:
             rows, counts = resolved(kept, table, asked.rows, asked.counts)
             changes[table.info.name] = Arrival(rows, counts)
-    sent = []
+    sent = at_source(deployed, step.block, {**arrivals, **changes})
     for send in step.block.sends:
+        if not send.incoming or isinstance(send.to, Driver):
+            continue
         if send.source in changes:
             sent.append(Outgoing(send.info.name, send.to, changes[send.source].message(send.info)))
         elif send.info.name in arrivals:  # Spark has brought it where it belongs
@@ -72,12 +70,4 @@ def _run(kept: Kept, deployed: Deployed, block: Block, arrivals: Arrivals) -> li
             continue
         asked = [s.target for s in triggers[name].statements if s.op == "let" and s.target in wanted]
         lets |= kept.fire([pending], {name: asked})
-    return [out for send in block.sends if (out := _outgoing(send, lets, arrivals)) is not None]
-
-
-def _outgoing(send: Send, lets: dict[str, pa.RecordBatch], arrivals: Arrivals) -> Outgoing | None:
-    if send.source in lets:
-        return Outgoing(send.info.name, send.to, lets[send.source].select(list(send.info.names)))
-    if send.source in arrivals:
-        return Outgoing(send.info.name, send.to, arrivals[send.source].message(send.info))
-    return None
+    return [out for send in block.sends if (out := outgoing(send, lets, arrivals)) is not None]

@@ -16,20 +16,21 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from viewmill import errors
 from viewmill.distribute.nodes import Anywhere, Buckets, Driver, Everywhere, Here
 from viewmill.durable.history import snapshot_of
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.anchor import BucketFunction
 from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.message import MESSAGES, Format, letters, route
+from viewmill.engines.spark.outgoing import Outgoing
+from viewmill.engines.spark.refusals import refused_as_message
 from viewmill.engines.spark.states import state_before
-from viewmill.engines.spark.step import Outgoing, take
+from viewmill.engines.spark.step import take
 from viewmill.engines.spark.work import Work, to_log
-from viewmill.errors import DataError, ViewmillError
+from viewmill.errors import ViewmillError
 
-REPORT, REFUSAL = -2, -3
-"""Targets of messages about the work itself: what was done, or why the batch is refused."""
+REPORT = -2
+"""The target of messages about what was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def bucket_task(work: Work) -> BucketFunction:
         try:
             return _run(work, bucket, table)
         except ViewmillError as error:
-            return _note(work, bucket, REFUSAL, _told(error))
+            return refused_as_message(error, bucket, work.point.buckets)
 
     return run
 
@@ -112,17 +113,3 @@ def _mail(form: Format, sent: Sequence[Outgoing], bucket: int, buckets: int) -> 
 def _note(work: Work, bucket: int, target: int, data: bytes) -> pa.Table:
     key = bucket_keys(work.point.buckets)[bucket]
     return pa.Table.from_pylist([{"key": key, "target": target, "origin": bucket, "data": data}], MESSAGES)
-
-
-def _told(error: ViewmillError) -> bytes:
-    return json.dumps([type(error).__name__, error.message, error.hint]).encode()
-
-
-def refusal(data: bytes) -> ViewmillError:
-    """The error that a task has told."""
-    name, message, hint = json.loads(data)
-    kind = getattr(errors, name, DataError)
-    if kind is errors.InternalError:
-        return errors.InternalError(message)
-    error: ViewmillError = kind(message, hint=hint)
-    return error

@@ -7,7 +7,7 @@ A task may run on any executor, in any Python process, and more than once. Every
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow as pa
 from viewmill.arrow import arrow_schema
 from viewmill.catalog import Catalog
 from viewmill.distribute import plan
-from viewmill.distribute.nodes import WEIGHT, Block, Distributed, Plan, Send
+from viewmill.distribute.nodes import WEIGHT, Anywhere, Block, Distributed, Driver, Plan, Send
 from viewmill.durable.files import DamagedFile, Files
 from viewmill.durable.history import Entry
 from viewmill.engines.spark.message import Format
@@ -30,7 +30,9 @@ class Deployed:
     program: Distributed
     catalog: Catalog
     stored: frozenset[str] = frozenset()
-    _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict, repr=False)
+    _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict, repr=False, compare=False, hash=False)
+
+    __hash__ = object.__hash__  # one for each time it is read
 
     @cached_property
     def format(self) -> Format:
@@ -63,18 +65,25 @@ class Deployed:
     def steps(self, relations: tuple[str, ...]) -> tuple[Step, ...]:
         """What buckets do for a batch, one after another."""
         tables = tuple(StoredTable(self.catalog.relations[name]) for name in relations if name in self.stored)
-        first = (Step(self._source(relations), tables),) if tables else ()
+        first = (Step(self.source_block(relations), tables),) if tables else ()
         blocks = (block for block in self.plan(relations).blocks if block.mode == "buckets")
         return (*first, *(Step(block) for block in blocks))
 
-    def _source(self, relations: tuple[str, ...]) -> Block:
+    def source_block(self, relations: tuple[str, ...]) -> Block:
         return next(block for block in self.plan(relations).blocks if block.mode == "source")
 
     def sends(self, relations: tuple[str, ...]) -> tuple[Send, ...]:
-        """What Spark sends from where the batch comes in."""
+        """What Spark sends from where the batch comes in: to buckets, also where it goes on to the driver."""
         asked = [StoredTable(self.catalog.relations[name]) for name in relations if name in self.stored]
-        direct = (send for send in self._source(relations).sends if send.source not in self.stored)
-        return (*(Send(t.info.name, t.asked, t.place, incoming=True) for t in asked), *direct)
+        found = [Send(table.info.name, table.asked, table.place, incoming=True) for table in asked]
+        block = self.source_block(relations)
+        for send in block.sends:
+            if send.incoming and send.source not in self.stored:
+                found.append(replace(send, to=Anywhere()) if isinstance(send.to, Driver) else send)
+        for relation in block.fires:
+            if relation not in self.stored:
+                found.append(Send(relation, self.program.infos[relation], Anywhere(), incoming=True))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

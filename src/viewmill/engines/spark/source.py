@@ -1,0 +1,87 @@
+"""What is made of a batch where it comes in, before any bucket: sums for the driver, and rows that it gets as they are.
+
+It needs no state, so it can be done by any task that has rows of the batch: where Spark read them, if no bucket has to
+do with the batch, which then takes a single stage; else in the buckets that Spark brings them to.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from viewmill.distribute.nodes import Block, Driver
+from viewmill.engines.local.kept import Kept
+from viewmill.engines.spark.arrivals import Arrivals, from_source
+from viewmill.engines.spark.message import MESSAGES, letters
+from viewmill.engines.spark.outgoing import Outgoing, outgoing
+from viewmill.engines.spark.refusals import refused_as_message
+from viewmill.engines.spark.work import Deployed, deployed
+from viewmill.errors import ViewmillError
+
+SourceFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def source_task(root: str, fingerprint: str, relations: tuple[str, ...]) -> SourceFunction:
+    """For `mapInArrow` over rows of a batch: messages to the driver."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        program = deployed(root, fingerprint)
+        for batch in batches:
+            try:
+                arrivals = from_source(program, relations, pa.table(batch))
+                sent = at_source(program, program.source_block(relations), arrivals)
+                mail = letters(program.format, 0, {}, {out.name: out.rows for out in sent}, 1)
+            except ViewmillError as error:
+                mail = refused_as_message(error, 0, 1)
+            yield from mail.to_batches()
+
+    return run
+
+
+def at_source(program: Deployed, block: Block, arrivals: Arrivals) -> list[Outgoing]:
+    """What the source's triggers send, and what goes to the driver as it came in.
+
+    What arrived is called by the name of its relation, or by that under which it is sent.
+    """
+    lets: dict[str, pa.RecordBatch] = {}
+    for relation in block.fires:
+        arrival = arrivals.get(relation)
+        if arrival is None:
+            continue
+        engine = _engine(program)
+        engine.begin()
+        try:
+            pending = arrival.pending(program.program.infos[relation])
+            names = [s.target for s in program.program.source.triggers[relation].statements if s.op == "let"]
+            lets |= engine.fire([pending], {relation: names})
+        finally:
+            engine.rollback()
+    sent = []
+    for send in block.sends:
+        if send.incoming and isinstance(send.to, Driver):
+            arrival = arrivals.get(send.info.name) or arrivals.get(send.source)
+            if arrival is not None:
+                sent.append(Outgoing(send.info.name, send.to, arrival.message(send.info)))
+        elif (out := outgoing(send, lets, {})) is not None:
+            sent.append(out)
+    return sent
+
+
+def _engine(program: Deployed) -> Kept:
+    return _engine_of(program, os.getpid())
+
+
+@lru_cache(maxsize=2)
+def _engine_of(program: Deployed, process: int) -> Kept:
+    """An engine without stores. What it runs is undone at once, since there is nothing to keep."""
+    folder = Path(tempfile.mkdtemp(prefix="viewmill-source-"))
+    kept = Kept.create(folder / "source", program.program.source, program.known)
+    for file in folder.iterdir():  # the memory stays until the process ends
+        file.unlink()
+    folder.rmdir()
+    return kept

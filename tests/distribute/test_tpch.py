@@ -1,0 +1,103 @@
+"""The 22 TPC-H queries, distributed: every store and view as in the undistributed program, in no more rounds than
+the paper needs (Hot Dog, table 3)."""
+
+from __future__ import annotations
+
+import pytest
+from distribute.stories import distributed_at_random, tpch_changes, tpch_program, wrong
+
+from viewmill.distribute import ALL_PASSES, distribute, plan
+from viewmill.distribute.nodes import Buckets, Driver, Everywhere
+
+NUMBERS = range(1, 23)
+JOBS = (1, 1, 1, 1, 2, 1, 3, 2, 3, 1, 2, 1, 2, 1, 1, 3, 1, 1, 1, 1, 2, 2)
+STAGES = (1, 3, 3, 2, 5, 1, 6, 6, 7, 3, 4, 2, 4, 2, 3, 5, 2, 3, 2, 3, 4, 3)
+SCALE_ONE = {
+    "region": 5,
+    "nation": 25,
+    "supplier": 10_000,
+    "customer": 150_000,
+    "part": 200_000,
+    "partsupp": 800_000,
+    "orders": 1_500_000,
+    "lineitem": 6_000_000,
+}
+SIZES = pytest.mark.parametrize("known", [{}, SCALE_ONE], ids=["guessed", "known"])
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@SIZES
+def test_no_more_rounds_than_the_paper(number, known):
+    program, catalog = tpch_program((number,))
+    distributed = distribute(program, catalog, known=known)
+    everything = plan(distributed, tuple(program.triggers))
+    assert (everything.jobs, everything.stages) <= (JOBS[number - 1], STAGES[number - 1])
+    assert everything.jobs == 1 and everything.stages <= STAGES[number - 1]
+
+
+@pytest.mark.slow
+@SIZES
+def test_all_queries_together_take_three_stages(known):
+    program, catalog = tpch_program(tuple(NUMBERS))
+    everything = plan(distribute(program, catalog, known=known), tuple(program.triggers))
+    assert (everything.jobs, everything.stages) == (1, 3)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_distributed_equals_undistributed(number):
+    program, catalog = tpch_program((number,))
+    assert not wrong(program, catalog, distribute(program, catalog, known=SCALE_ONE), tpch_changes())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "passes", [(), ALL_PASSES[:-1], ("fuse",), ALL_PASSES], ids=lambda names: ",".join(names) or "no"
+)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_passes_change_nothing_but_the_cost(number, passes):
+    program, catalog = tpch_program((number,))
+    assert not wrong(program, catalog, distribute(program, catalog, passes=passes), tpch_changes(2), buckets=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["recursive", "first_order"])
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_strategy(number, strategy):
+    program, catalog = tpch_program((number,), strategy)
+    assert not wrong(program, catalog, distribute(program, catalog), tpch_changes(3))
+
+
+@pytest.mark.slow
+@SIZES
+def test_all_queries_together(known):
+    program, catalog = tpch_program(tuple(NUMBERS))
+    assert not wrong(program, catalog, distribute(program, catalog, known=known), tpch_changes(4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("number", NUMBERS)
+def test_stores_anywhere(number, seed):
+    program, catalog = tpch_program((number,), ("auto", "recursive", "first_order")[seed])
+    distributed = distributed_at_random(program, catalog, 100 * number + seed)
+    assert not wrong(program, catalog, distributed, tpch_changes(seed), buckets=2 + seed)
+
+
+def test_places_follow_the_paper():
+    """Orders and their lines meet by the order's key, small relations are everywhere, totals are on the driver."""
+    program, catalog = tpch_program((4, 5, 18))
+    places = distribute(program, catalog, known=SCALE_ONE).places
+    assert places["M_orders"] == Buckets(("o_orderkey",)) and places["M_lineitem"] == Buckets(("l_orderkey",))
+    assert places["nation"] == places["supplier"] == Everywhere()
+    assert places["q4"] == places["q5"] == Driver()
+
+
+def test_without_passes_there_are_more_rounds():
+    program, catalog = tpch_program((3,))
+    stages = {}
+    for left_out in ("", *ALL_PASSES):
+        passes = [name for name in ALL_PASSES if name != left_out]
+        distributed = distribute(program, catalog, passes=passes, small=0)
+        stages[left_out] = plan(distributed, tuple(program.triggers)).stages
+    assert stages[""] == 3 and stages["fuse"] > 3
+    assert all(stages[name] >= stages[""] for name in ALL_PASSES)
