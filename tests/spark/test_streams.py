@@ -1,0 +1,149 @@
+"""Streams feed a mill in every change format, in step with one another, each batch once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import viewmill
+from viewmill.errors import BindError, DataError
+from viewmill.spark_mill import STREAMS, SparkMill
+
+pytestmark = pytest.mark.spark
+
+TABLES = """
+CREATE TABLE kept (id BIGINT PRIMARY KEY, a STRING, b BIGINT);
+CREATE TABLE passed (id BIGINT, a STRING, b BIGINT) WITH (stored = false);
+CREATE MATERIALIZED VIEW of_kept AS SELECT a, count(*) AS n, sum(b) AS s FROM kept GROUP BY a;
+CREATE MATERIALIZED VIEW of_passed AS SELECT a, count(*) AS n, sum(b) AS s FROM passed GROUP BY a
+"""
+
+
+@pytest.fixture
+def mill(spark: SparkSession, tmp_path: Path) -> SparkMill:
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql(TABLES)
+    return mill
+
+
+def files(spark: SparkSession, folder: Path, schema: str, *batches: str) -> DataFrame:
+    """A stream over JSON files, one for each batch."""
+    folder.mkdir(exist_ok=True)
+    start = len(list(folder.iterdir()))
+    for number, lines in enumerate(batches, start):
+        file = folder / f"{number:03d}.json"
+        file.write_text(lines)
+        os.utime(file, (1_700_000_000 + number,) * 2)  # Spark takes the oldest file first
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder))
+
+
+def run(mill: SparkMill) -> None:
+    mill.start(availableNow=True)
+    mill.await_termination()
+    mill.stop()
+
+
+def rows(mill: SparkMill, view: str) -> list[tuple[object, ...]]:
+    return sorted(mill.view(view), key=str)
+
+
+ROW = "id bigint, a string, b bigint"
+
+
+def test_appends_and_upserts_in_step(mill, spark, tmp_path):
+    kept = files(
+        spark,
+        tmp_path / "kept",
+        f"{ROW}, t bigint",
+        '{"id": 1, "a": "x", "b": 1, "t": 1}\n{"id": 1, "a": "y", "b": 2, "t": 2}\n{"id": 2, "a": "x", "b": 3, "t": 1}',
+        '{"id": 1, "a": "x", "b": 5, "t": 3}',
+    )
+    passed = files(spark, tmp_path / "passed", ROW, '{"id": 1, "a": "x", "b": 1}', '{"id": 1, "a": "x", "b": 1}')
+    mill.stream("kept", kept, changes="upsert", order_by="t")
+    mill.stream("passed", passed)
+    run(mill)
+    assert mill.version == 2
+    assert rows(mill, "of_kept") == [("x", 2, 8)]
+    assert rows(mill, "of_passed") == [("x", 2, 2)]
+
+
+def test_a_stream_goes_on_where_it_was(mill, spark, tmp_path):
+    stream = files(spark, tmp_path / "passed", ROW, '{"id": 1, "a": "x", "b": 1}')
+    mill.stream("passed", stream)
+    run(mill)
+    again = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"))
+    again.stream("passed", files(spark, tmp_path / "passed", ROW, '{"id": 2, "a": "y", "b": 2}'))
+    run(again)
+    assert rows(again, "of_passed") == [("x", 1, 1), ("y", 1, 2)]
+    again._take([], 0)  # Spark repeats a batch whose end it has not heard of
+    assert again.version == 2 and again._engine.commit.sources == {STREAMS: 1}
+
+
+def test_op_columns(mill, spark, tmp_path):
+    lines = (
+        '{"op": "c", "id": 1, "a": "x", "b": 1}\n{"op": "c", "id": 2, "a": "x", "b": 2}',
+        '{"op": "u", "id": 1, "a": "y", "b": 7}\n{"op": "d", "id": 2}\n{"op": "INSERT", "id": 3, "a": "x", "b": 5}',
+    )
+    mill.stream("kept", files(spark, tmp_path / "kept", f"op string, {ROW}", *lines), changes="cdc")
+    run(mill)
+    assert rows(mill, "of_kept") == [("x", 1, 5), ("y", 1, 7)]
+
+
+@pytest.mark.parametrize("table", ["kept", "passed"])
+def test_envelopes_of_debezium(mill, spark, tmp_path, table):
+    row = "struct<id: bigint, a: string, b: bigint>"
+    schema = f"op string, before {row}, after {row}"
+    lines = (
+        '{"op": "r", "after": {"id": 1, "a": "x", "b": 1}}\n{"op": "c", "after": {"id": 2, "a": "x", "b": 2}}',
+        '{"op": "u", "before": {"id": 1, "a": "x", "b": 1}, "after": {"id": 1, "a": "y", "b": 7}}\n'
+        '{"op": "u", "before": {"id": 1, "a": "y", "b": 7}, "after": {"id": 1, "a": "y", "b": 8}}\n'
+        '{"op": "d", "before": {"id": 2, "a": "x", "b": 2}}',
+    )
+    mill.stream(table, files(spark, tmp_path / "changes", schema, *lines), changes="debezium")
+    run(mill)
+    assert rows(mill, f"of_{table}") == [("y", 1, 8)]
+
+
+@pytest.mark.parametrize("table", ["kept", "passed"])
+def test_the_change_feed_of_delta(mill, spark, tmp_path, table):
+    lines = (
+        '{"_change_type": "insert", "id": 1, "a": "x", "b": 1}\n{"_change_type": "insert", "id": 2, "a": "x", "b": 2}',
+        '{"_change_type": "update_preimage", "id": 1, "a": "x", "b": 1}\n'
+        '{"_change_type": "update_postimage", "id": 1, "a": "y", "b": 9}\n'
+        '{"_change_type": "delete", "id": 2, "a": "x", "b": 2}',
+    )
+    schema = f"_change_type string, _commit_version bigint, {ROW}"
+    mill.stream(table, files(spark, tmp_path / "changes", schema, *lines), changes="delta")
+    run(mill)
+    assert rows(mill, f"of_{table}") == [("y", 1, 9)]
+
+
+def test_a_poisoned_row_stops_the_stream_and_nothing_else(mill, spark, tmp_path):
+    mill.insert("kept", [(1, "x", 1)])
+    folder = tmp_path / "kept"
+    mill.stream("kept", files(spark, folder, ROW, '{"id": 2, "a": "x", "b": 1}', '{"id": 1, "a": "bad", "b": 1}'))
+    mill.start(availableNow=True)
+    with pytest.raises(DataError, match="two rows with primary key id = 1"):
+        mill.await_termination()
+    assert rows(mill, "of_kept") == [("x", 2, 2)]
+    bad = next(file for file in folder.iterdir() if "bad" in file.read_text())
+    bad.write_text('{"id": 4, "a": "x", "b": 1}')
+    mill.stop()
+    run(mill)
+    assert rows(mill, "of_kept") == [("x", 3, 3)]
+
+
+def test_streams_that_cannot_be(mill, spark, tmp_path):
+    stream = files(spark, tmp_path / "kept", ROW)
+    with pytest.raises(BindError, match='no change format "updates"'):
+        mill.stream("kept", stream, changes="updates")
+    with pytest.raises(BindError, match="is not a stream"):
+        mill.stream("kept", spark.range(1))
+    with pytest.raises(BindError, match="there is no stream to start"):
+        mill.start()
+    mill.stream("kept", stream)
+    with pytest.raises(BindError, match="has a stream already"):
+        mill.stream("kept", stream)
