@@ -1,8 +1,8 @@
 """One query, maintained one way: every phase and batch size measured and verified.
 
-`inserts`, for each size: a new mill, the first half of the stream in large batches, then the rest in batches of the
-size until it ends or time is up. The state is, on average, that of a whole stream; what is measured is not the start,
-where everything is small.
+`inserts`: the first half of the stream in large batches, then more of it in batches of the size until it ends or time
+is up. The next size goes on from there, if enough is left, else from the first half again. The state is, on average,
+that of a whole stream; what is measured is not the start, where everything is small.
 
 `changes`: a mill at full size; for each size, inserts and deletes until time is up, and everything put back.
 
@@ -34,6 +34,8 @@ from viewmill.status import Status
 
 LARGE = 100_000
 """Rows in a batch while state is loaded."""
+_ENOUGH = 200
+"""Batches that should be left of a stream for another measurement on it."""
 FIRST = 10_000
 """Rows of each relation in a first batch, where it has as many: enough that an engine compiles for them."""
 
@@ -78,13 +80,13 @@ def measure(job: Job, data: Data) -> Iterator[News]:
     with suppress(Exception):  # each cell will say what is wrong
         create_and_insert(job.query, job.strategy, data)  # so that compiling does not count as loading
     largest = max(_counts(job, data).values())
-    full = _Full(job, data)
+    full, half = _Full(job, data), _Half(job, data)
     for phase, size in job.wanted:
         # At least one batch is for warming up and one to be measured, out of half of the rows.
         if 4 * rows_in(size) > largest:
             yield replace(job.cell(phase, size), status="small", note=f"the largest relation has {largest} rows")
         elif phase == "inserts":
-            yield from _guarded(job, phase, size, _inserts(job, data, size))
+            yield from _guarded(job, phase, size, _inserts(job, data, size, half))
         else:
             yield from _guarded(job, phase, size, _changes(job, data, size, full))
 
@@ -120,20 +122,20 @@ def told(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
-def _inserts(job: Job, data: Data, size: Size) -> Iterator[News]:
-    counts = _counts(job, data)
-    mill = _mill(job)
-    load = apply(mill, map(Change, interleave(first_half(counts), LARGE)), data, limit=job.limit)
-    rest = second_half(counts)
+def _inserts(job: Job, data: Data, size: Size, half: _Half) -> Iterator[News]:
+    mill, rest = half.take(size)
     first = [Piece(table, rows.start, rows[: rows_in(size)].stop) for table, rows in rest.items() if rows]
     apply(mill, map(Change, first), data, size)
     yield Measuring("inserts", size)
     stream = interleave({table: rows[rows_in(size) :] for table, rows in rest.items()}, rows_in(size))
     timing = timed(mill, map(Change, stream), data, size, job.seconds)
-    stop = {piece.table: piece.stop for piece in first}
+    stop = {table: rows.start for table, rows in rest.items()} | {piece.table: piece.stop for piece in first}
     stop |= {table: stop[table] + share.rows for table, share in timing.relations.items()}
-    rows = {table: [Piece(table, 0, stop.get(table, 0))] for table in counts}
-    yield _finished(job, job.cell("inserts", size), mill, timing, load.seconds, _tables(data, rows))
+    rows = {table: [Piece(table, 0, stop[table])] for table in rest}
+    cell = _finished(job, job.cell("inserts", size), mill, timing, half.load, _tables(data, rows))
+    yield cell
+    if cell.status == "ok":
+        half.give_back(mill, {table: range(stop[table], counted.stop) for table, counted in rest.items()})
 
 
 def _changes(job: Job, data: Data, size: Size, full: _Full) -> Iterator[News]:
@@ -149,6 +151,30 @@ def _changes(job: Job, data: Data, size: Size, full: _Full) -> Iterator[News]:
         return
     apply(mill, (Change(inserted=piece) for piece in timing.missing), data)
     full.give_back(mill)
+
+
+class _Half:
+    """A mill with the first half of the stream and maybe more, and what is left of it."""
+
+    def __init__(self, job: Job, data: Data) -> None:
+        self._job = job
+        self._data = data
+        self._mill: Mill | None = None
+        self._rest: dict[str, range] = {}
+        self.load = 0.0
+
+    def take(self, size: Size) -> tuple[Mill, dict[str, range]]:
+        mill, self._mill = self._mill, None
+        if mill is not None and max(map(len, self._rest.values())) >= _ENOUGH * rows_in(size):
+            return mill, self._rest
+        mill = _mill(self._job)
+        counts = _counts(self._job, self._data)
+        stream = interleave(first_half(counts), LARGE)
+        self.load = apply(mill, map(Change, stream), self._data, limit=self._job.limit).seconds
+        return mill, second_half(counts)
+
+    def give_back(self, mill: Mill, rest: dict[str, range]) -> None:
+        self._mill, self._rest = mill, rest
 
 
 class _Full:

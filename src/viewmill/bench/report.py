@@ -14,7 +14,7 @@ from viewmill.bench.tables import Grid
 METHOD = """\
 Every cell is a query, a way of maintenance, a batch size and a phase. In the insert-only phase, the tables that the
 query reads are interleaved in proportion to their sizes (Hot Dog, section 6); the first half of the stream is loaded in
-large batches, the second is streamed in batches of the measured size until it ends or time is up. In the second phase
+large batches, more is streamed in batches of the measured size until it ends or time is up. In the second phase
 all rows are there, and batches delete rows at random places and put others back. Batches are Arrow record batches in
 memory, of one table each; `single` is one row as a Python tuple. What is timed is the call, from the caller's data to
 the committed view, after warming up. At the end of each cell the view is compared with DuckDB's answer over the same
