@@ -1,6 +1,6 @@
 # Every target below with a `##` comment is listed by `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test exhaustive check fmt bench soak clean
+.PHONY: help setup demo test test-spark exhaustive check fmt bench soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,32 +8,36 @@ STAMP := $(VENV)/.installed
 PYTHON ?= python3
 WORKERS ?= 2
 BENCH ?=
+DEMO ?=
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## create .venv and install everything from PyPI (quick when nothing changed)
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,dev,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,dev,bench,spark]'
 	@touch $@
 
-demo: setup ## watch a view follow its tables
-	$(BIN)/viewmill demo
+demo: setup ## views follow a stream of TPC-H changes on Spark, and are checked; DEMO="--engine local" for this process
+	$(BIN)/viewmill demo $(DEMO)
 
 test: setup ## every test but the exhaustive ones
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not exhaustive"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not exhaustive"
+
+test-spark: setup ## every test of the Spark engine, also those that take long
+	$(BIN)/python -m pytest tests/spark
 
 exhaustive: setup ## every test, with every strategy compiled
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 check: setup ## lint, types and the fast tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not exhaustive" --hypothesis-profile=quick
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow and not exhaustive and not spark" --hypothesis-profile=quick
 
 fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

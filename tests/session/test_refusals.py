@@ -137,8 +137,6 @@ def test_unknown_views_and_stages(mill):
     with pytest.raises(BindError, match='there is no stage "progam"') as caught:
         mill.explain("v", stage="progam")
     assert caught.value.hint == 'did you mean "program"?'
-    with pytest.raises(UnsupportedError, match="not there yet"):
-        mill.explain("v", stage="blocks")
 
 
 def test_a_handle_of_a_dropped_view_says_so(mill):

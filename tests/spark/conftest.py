@@ -19,6 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE) and {"spark", "session", "anchor"} & set(item.fixturenames):
             item.add_marker("spark")
+            item.add_marker(pytest.mark.xdist_group("spark"))  # one worker has the one Spark
 
 
 @pytest.fixture(scope="session")

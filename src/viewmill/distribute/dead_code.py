@@ -41,7 +41,7 @@ def rows_read(change: str, units: Sequence[Unit]) -> tuple[Expr, ...]:
 def common_condition(change: str, exprs: Iterable[Expr]) -> tuple[Expr, ...]:
     """Conditions over the columns of a change, of which all hold for every row that one of `exprs` looks at."""
     uses = [use for expr in exprs for use in _uses(expr, change)]
-    if not uses or not all(uses):
+    if not uses:
         return ()
     shared = frozenset.intersection(*uses)
     found = [Test(scalar) for scalar in sorted(shared, key=str)]

@@ -4,13 +4,13 @@ A store lives at a *place*: on the driver, in buckets by the hash of some of its
 bucket). A change that has to be somewhere else travels: its rows arrive there as the batch of a relation of its own,
 so that what runs at a place is an ordinary program, with one trigger for every change that arrives.
 
-    send lineitem(l_orderkey, l_price) to buckets by l_orderkey as "lineitem@l_orderkey"     the batch, where it came in
-    buckets on "lineitem@l_orderkey":
+    send lineitem(l_orderkey, l_price) to buckets by l_orderkey as `lineitem@l_orderkey`     the batch, where it came in
+    buckets on `lineitem@l_orderkey`:
       L(l_orderkey) += ...                                                                   stores of the same bucket
-      let d_"lineitem#1"(custkey) = Sum[custkey](...)                                        what leaves the bucket
-    send lineitem#1(custkey, weight_) to the driver as "lineitem#1@driver"
-    driver on "lineitem#1@driver":
-      Q(custkey) += Sum[custkey](d_"lineitem#1@driver"(custkey, weight_) * weight_)
+      let d_`lineitem#1`(custkey) = Sum[custkey](...)                                        what leaves the bucket
+    send `lineitem#1`(custkey, weight_) to the driver as `lineitem#1@driver`
+    driver on `lineitem#1@driver`:
+      Q(custkey) += Sum[custkey](d_`lineitem#1@driver`(custkey, weight_) * weight_)
 
 A batch as it came in has rows with counts. Anything else that travels has sums as weights: they are a last column,
 `weight_`, of rows that count once each.

@@ -4,9 +4,9 @@ store L(l_orderkey)             buckets by l_orderkey
 view revenue                    driver
 
 block 1, in buckets:
-  on "lineitem@l_orderkey":
+  on `lineitem@l_orderkey`:
     L(l_orderkey) += ...
-  send "lineitem#1"(c_custkey, weight_) to the driver as "lineitem#1@driver"
+  send `lineitem#1`(c_custkey, weight_) to the driver as `lineitem#1@driver`
 """
 
 from __future__ import annotations

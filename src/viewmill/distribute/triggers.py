@@ -3,7 +3,7 @@
 Units that take the same change at the same time share a trigger, and with it the `let`s they read. What arrived from
 another place has its weights in a column:
 
-    d_"orders#1"(o) * M(o)   =>   d_"orders#1@o"(o, weight_) * weight_ * M(o)
+    d_`orders#1`(o) * M(o)   =>   d_`orders#1@o`(o, weight_) * weight_ * M(o)
 
 and where it is not a mere factor, its rows are added up first: several buckets may have sent some for one key.
 """

@@ -100,7 +100,11 @@ class Kept:
         label: str = "",
         patience: float = PATIENCE,
     ) -> Kept:
-        """A bucket with these stores, those that are not in `tables` empty. What is at the path is replaced."""
+        """A bucket with these stores, those that are not in `tables` empty. What is at the path is replaced.
+
+        A store that has rows before there are any in relations (`VALUES` in a query) is among the tables of the bucket
+        that these rows belong to.
+        """
 
         def make(region: Region) -> HeldEngine:
             return HeldEngine(program, catalog, tables or {}, region)

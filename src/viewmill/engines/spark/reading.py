@@ -12,6 +12,7 @@ from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.resolve import StoredTable
 from viewmill.engines.spark.states import state_at
 from viewmill.engines.spark.work import Point
+from viewmill.engines.spark.worker import settle
 
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -24,6 +25,7 @@ def view_reader(point: Point, view: str, columns: Sequence[ColumnInfo]) -> Reade
             for bucket in anchor.column("bucket").to_pylist():
                 with state_at(point, bucket) as kept:
                     yield from _rows(kept, view, columns).to_batches()
+        settle()
 
     return read
 
@@ -37,6 +39,7 @@ def table_reader(point: Point, table: StoredTable) -> Reader:
                 with state_at(point, bucket) as kept:
                     rows = [row for row, count in kept.store(table.store).items() for _ in range(int(count))]
                     yield from arrow_table(table.info.columns, rows).to_batches()
+        settle()
 
     return read
 

@@ -17,10 +17,11 @@ import pyarrow as pa
 from viewmill.distribute.nodes import Block, Driver
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.arrivals import Arrivals, from_source
-from viewmill.engines.spark.message import MESSAGES, letters
+from viewmill.engines.spark.message import letters
 from viewmill.engines.spark.outgoing import Outgoing, outgoing
 from viewmill.engines.spark.refusals import refused_as_message
 from viewmill.engines.spark.work import Deployed, deployed
+from viewmill.engines.spark.worker import settle
 from viewmill.errors import ViewmillError
 
 SourceFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -39,6 +40,7 @@ def source_task(root: str, fingerprint: str, relations: tuple[str, ...]) -> Sour
             except ViewmillError as error:
                 mail = refused_as_message(error, 0, 1)
             yield from mail.to_batches()
+        settle()
 
     return run
 

@@ -1,8 +1,8 @@
 """Python workers between tasks.
 
 Spark keeps a worker for the next task, and has it collect garbage after each: all of its objects are looked at, most of
-them belonging to modules, which takes 30 to 80 ms. What is there for good is therefore put aside (`gc.freeze`), and a
-task that has nothing to do costs 2 ms.
+them belonging to modules. What is there for good is therefore put aside (`gc.freeze`): a task that has nothing to do
+took 50 to 100 ms of processor time in Python without this, and takes 2 to 3 with it.
 """
 
 from __future__ import annotations
