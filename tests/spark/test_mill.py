@@ -151,3 +151,20 @@ def test_followers_hear_of_changes(mill):
 def test_a_mill_in_this_process_has_no_data_frames(twin):
     with pytest.raises(UnsupportedError, match="not on Spark"):
         twin.view("revenue").to_df()
+
+
+def test_rows_that_are_there_before_any_batch(spark, tmp_path):
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=3)
+    twin = viewmill.connect()
+    for one in (mill, twin):
+        one.sql("""
+            CREATE TABLE orders (id INT PRIMARY KEY, customer INT);
+            CREATE MATERIALIZED VIEW named AS
+            SELECT o.id, v.name FROM orders o JOIN (VALUES (1, 'one'), (2, 'two'), (3, 'two')) AS v (n, name)
+            ON o.customer = v.n;
+            CREATE MATERIALIZED VIEW constant AS SELECT 1 AS a
+        """)
+    agree(mill, twin)
+    for one in (mill, twin):
+        one.insert("orders", [(i, i % 5) for i in range(20)])
+    agree(mill, twin)

@@ -86,7 +86,7 @@ def _made(path: Path, point: Point, bucket: int, label: str, done: tuple[tuple[E
         with point.files.input(snapshot_of(point.fingerprint, bucket, version)) as saved:
             kept = Kept.restore(saved, path, program, catalog)
     else:
-        kept = Kept.create(path, program, catalog)
+        kept = Kept.create(path, program, catalog, deployed.constants(bucket, point.buckets))
     _open[path] = kept
     for entry in point.history:
         for number in range(1, entry.blocks + 1) if entry.version > version else ():

@@ -15,9 +15,12 @@ import pyarrow as pa
 from viewmill.arrow import arrow_schema
 from viewmill.catalog import Catalog
 from viewmill.distribute import plan
-from viewmill.distribute.nodes import WEIGHT, Anywhere, Block, Distributed, Driver, Plan, Send
+from viewmill.distribute.nodes import WEIGHT, Anywhere, Block, Buckets, Distributed, Driver, Plan, Send
 from viewmill.durable.files import DamagedFile, Files
 from viewmill.durable.history import Entry
+from viewmill.engines.interpreter import Interpreter
+from viewmill.engines.interpreter.tables import Table
+from viewmill.engines.spark.hash import bucket_of
 from viewmill.engines.spark.message import Format
 from viewmill.engines.spark.resolve import StoredTable
 from viewmill.wording import quoted
@@ -55,6 +58,28 @@ class Deployed:
     def relations(self) -> frozenset[str]:
         """Those whose changes matter to anybody."""
         return self.stored | {send.source for send in self.program.incoming} | set(self.program.source.triggers)
+
+    @cached_property
+    def _constants(self) -> dict[str, Table]:
+        """What stores hold before the first batch: rows of VALUES."""
+        interpreter = Interpreter()
+        interpreter.install(self.program.buckets, {})
+        tables = {name: interpreter.store(name) for name in self.program.buckets.stores}
+        return {name: Table(self.program.buckets.stores[name].keys, rows) for name, rows in tables.items() if rows}
+
+    def constants(self, bucket: int, buckets: int) -> dict[str, Table]:
+        """The part of them that one bucket has."""
+        found = {}
+        for name, table in self._constants.items():
+            place = self.program.places[name]
+            by = [table.fields.index(field) for field in place.by] if isinstance(place, Buckets) else None
+            rows = {
+                row: weight
+                for row, weight in table.rows.items()
+                if by is None or bucket_of([row[i] for i in by], buckets) == bucket
+            }
+            found[name] = Table(table.fields, rows)
+        return found
 
     def plan(self, relations: tuple[str, ...]) -> Plan:
         """What a batch over these relations does."""
