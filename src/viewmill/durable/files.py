@@ -10,6 +10,7 @@ writer was killed. On object stores, where there is no move, a file appears when
 
 from __future__ import annotations
 
+import io
 import os
 import uuid
 import zlib
@@ -89,8 +90,8 @@ class Files:
             file = self._place[0].open_input_file(path)
         except FileNotFoundError:
             raise _missing(path) from None
-        with file:
-            yield file
+        with file, io.BufferedReader(file) as buffered:
+            yield buffered
 
     def read(self, name: str) -> bytes:
         path = self.path(name)
