@@ -27,14 +27,14 @@ def story(theme):
 
 
 @pytest.mark.parametrize(
-    "theme", [pytest.param(theme, marks=() if theme in QUICK else pytest.mark.slow) for theme in THEMES]
+    "theme", [pytest.param(theme, marks=() if theme in QUICK else pytest.mark.exhaustive) for theme in THEMES]
 )
 def test_distributed_equals_undistributed(theme):
     program, catalog = theme_program(theme)
     assert not wrong(program, catalog, distribute(program, catalog), story(theme))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("strategy", ["recursive", "first_order"])
 @pytest.mark.parametrize("theme", THEMES)
 def test_stores_anywhere(theme, strategy):

@@ -49,7 +49,7 @@ def test_distributed_equals_undistributed(number):
     assert not wrong(program, catalog, distribute(program, catalog, known=SCALE_ONE), tpch_changes())
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "passes", [(), ALL_PASSES[:-1], ("fuse",), ALL_PASSES], ids=lambda names: ",".join(names) or "no"
 )
@@ -59,7 +59,7 @@ def test_passes_change_nothing_but_the_cost(number, passes):
     assert not wrong(program, catalog, distribute(program, catalog, passes=passes), tpch_changes(2), buckets=4)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("strategy", ["recursive", "first_order"])
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_strategy(number, strategy):
@@ -74,7 +74,7 @@ def test_all_queries_together(known):
     assert not wrong(program, catalog, distribute(program, catalog, known=known), tpch_changes(4))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("number", NUMBERS)
 def test_stores_anywhere(number, seed):

@@ -97,7 +97,7 @@ def doomed() -> Iterator[Neighbour]:
 # --- taking turns
 
 
-@pytest.mark.parametrize("theme", [pytest.param(t, marks=() if t in QUICK else pytest.mark.slow) for t in THEMES])
+@pytest.mark.parametrize("theme", [pytest.param(t, marks=() if t in QUICK else pytest.mark.exhaustive) for t in THEMES])
 def test_taking_turns_is_staying(
     theme: str, neighbour: Neighbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
