@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from viewmill.arrow import arrow_schema
 from viewmill.catalog import ColumnInfo
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
-from viewmill.distribute import distribute
+from viewmill.distribute import ALL_PASSES, distribute
 from viewmill.durable.files import Files
 from viewmill.durable.history import Commit, History
 from viewmill.engines.interpreter.tables import Rows
@@ -38,6 +39,7 @@ from viewmill.spark_batch import SparkBatch
 from viewmill.sql.parse import parse_script
 from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Insert, ParsedQuery, Update
 from viewmill.subscriptions import Changes, Subscriber, Subscriptions, changes_between, changes_of
+from viewmill.wording import titled
 
 STREAMS = "streams"
 """What the numbers of the streams' batches are kept under."""
@@ -57,8 +59,11 @@ class SparkMill(Scripted):
         buckets: int | None = None,
         dialect: str = "spark",
         scratch: str = "",
+        passes: Collection[str] = ALL_PASSES,
     ) -> None:
+        """`passes` are the optimisations of the distributed program, all but for experiments."""
         super().__init__(dialect=dialect)
+        self._passes = passes
         history = History(Files(checkpoint or tempfile.mkdtemp(prefix="viewmill-checkpoint-")))
         found = history.newest()
         commit = found or Commit(mill=uuid.uuid4().hex, buckets=buckets or default_buckets(spark), dialect=dialect)
@@ -83,12 +88,28 @@ class SparkMill(Scripted):
     # --- definitions
 
     def _install(self, definitions: Definitions, words: str) -> None:
+        another = definitions.program is not self._definitions.program or _stored(definitions) != _stored(
+            self._definitions
+        )
+        if another:
+            self._check_can_fill(definitions)
         self._engine.define((*self._engine.commit.definitions, words))
         for name in self._subscriptions.followed:
             if definitions.views.get(name) is not self._definitions.views[name]:
                 self._subscriptions.forget(name)
         self._definitions = definitions
-        self._is_deployed = False
+        self._is_deployed = self._is_deployed and not another
+
+    def _check_can_fill(self, definitions: Definitions) -> None:
+        """Another program starts from the rows of stored tables: what others have had would be lost."""
+        for name in self._engine.commit.touched:
+            table = definitions.tables.get(name)
+            if table is not None and not table.keeps_rows and name in definitions.program.fields:
+                raise UnsupportedError(
+                    f"views cannot be added or dropped any more: they have rows of {titled(table.info)}, "
+                    "which does not keep them",
+                    hint="create everything before its first batch, or the table without stored = false",
+                )
 
     def _deploy(self) -> None:
         """Distribute the program, if there is another one since the last time."""
@@ -96,7 +117,7 @@ class SparkMill(Scripted):
             return
         definitions = self._definitions
         stored = [table.info for table in definitions.tables.values() if table.keeps_rows]
-        program = with_tables(distribute(definitions.program, definitions.kept), stored)
+        program = with_tables(distribute(definitions.program, definitions.kept, passes=self._passes), stored)
         self._engine.install(Deployed(program, definitions.kept, frozenset(info.name for info in stored)))
         self._is_deployed = True
 
@@ -145,9 +166,9 @@ class SparkMill(Scripted):
                 name: counted(group, tables[name].info, stored=tables[name].keeps_rows)
                 for name, group in by_name.items()
             }
-            followed = frozenset(self._subscriptions.followed)
+            followed = self._subscriptions.followed
             before = {name: self.read(name) for name in followed if self._needs_reading(name)}
-            changed = self._engine.apply(frames, followed - set(before), sources or {})
+            changed = self._engine.apply(frames, frozenset(followed) - set(before), sources or {})
             for name in by_name:
                 tables[name].touched = True
             self._version = self._engine.commit.version
@@ -237,9 +258,41 @@ class SparkMill(Scripted):
             return self._subscriptions.add(self._definitions.view(name).name, subscriber)
 
     def _select(self, query: ParsedQuery) -> Result:
-        raise UnsupportedError(
-            "SELECT is not there yet for a mill on Spark", hint="register view.to_df() and ask Spark"
+        """Ask Spark, over views and stored tables as they are at this version."""
+        if self._dialect != "spark":
+            raise UnsupportedError(
+                f"a mill on Spark answers queries in Spark SQL only, not in {self._dialect}",
+                hint="read the views with to_df() and ask Spark",
+            )
+        definition = self._definitions.query(query)
+        self._deploy()
+        session = self._engine.session
+        try:
+            for name in definition.reads:
+                self._readable(name).createOrReplaceTempView(name)
+            found = session.sql(query.text).toArrow()
+        finally:
+            for name in definition.reads:
+                session.catalog.dropTempView(name)
+        rows = found.cast(arrow_schema(definition.columns))
+        return Result(
+            definition.columns, tuple(zip(*(c.to_pylist() for c in rows.columns), strict=True)), self._version
         )
+
+    def _readable(self, name: str) -> DataFrame:
+        """A view or stored table, as a DataFrame of the session that we ask."""
+        if name in self._definitions.views:
+            return self._engine.session.createDataFrame(self.read_arrow(name))
+        if not self._definitions.tables[name].keeps_rows:
+            raise UnsupportedError(
+                f"the rows of {titled(self._definitions.tables[name].info)} are not kept",
+                hint="query a view over it, or create it without stored = false",
+            )
+        return self._engine.rows(name)
+
+
+def _stored(definitions: Definitions) -> frozenset[str]:
+    return frozenset(name for name, table in definitions.tables.items() if table.keeps_rows)
 
 
 def default_buckets(spark: SparkSession) -> int:

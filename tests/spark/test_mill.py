@@ -137,6 +137,37 @@ def test_a_view_over_tables_that_hold_data(mill, twin):
     agree(mill, twin)
 
 
+def test_rows_that_are_not_kept_are_not_lost(spark, tmp_path):
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql("""
+        CREATE TABLE feed (a INT, b INT) WITH (stored = false);
+        CREATE MATERIALIZED VIEW sums AS SELECT a, sum(b) AS s FROM feed GROUP BY a
+    """)
+    mill.insert("feed", [(1, 2), (1, 3)])
+    mill.sql("CREATE TABLE other (a INT) WITH (stored = false)")
+    for statement in (
+        "CREATE TABLE kept (a INT PRIMARY KEY)",
+        "CREATE MATERIALIZED VIEW more AS SELECT a FROM other",
+    ):
+        with pytest.raises(UnsupportedError, match='they have rows of table "feed", which does not keep them'):
+            mill.sql(statement)
+    mill.insert("feed", [(1, 4)])
+    assert list(mill.view("sums")) == [(1, 9)]
+
+
+def test_ad_hoc_queries(mill, twin):
+    for one in (mill, twin):
+        fill(one)
+    for query in (
+        "SELECT r.region, r.total, p.n FROM revenue r JOIN per_customer p ON p.customer = 3 ORDER BY r.region",
+        "SELECT count(*) AS n, sum(price) AS total FROM orders WHERE customer < 5",
+    ):
+        assert mill.sql(query).to_arrow() == twin.sql(query).to_arrow()
+    mill.sql("CREATE TABLE feed (a INT) WITH (stored = false)")
+    with pytest.raises(UnsupportedError, match='the rows of table "feed" are not kept'):
+        mill.sql("SELECT a FROM feed")
+
+
 def test_followers_hear_of_changes(mill):
     heard = []
     mill.view("revenue").subscribe(heard.append)

@@ -106,6 +106,43 @@ def tpch(
 
 
 @app.command()
+def spark(
+    scale: Annotated[float, typer.Option(help="Scale factor.", min=0.001)] = 1.0,
+    queries: Annotated[str, typer.Option(help="Such as q01,q17; all if empty.")] = "",
+    alone: Annotated[str, typer.Option(help="Queries that are measured by themselves, too.")] = "q03,q06,q07,q17",
+    share: Annotated[float, typer.Option(help="Share of the orders that a batch changes.", min=0.0001, max=0.5)] = 0.01,
+    batches: Annotated[int, typer.Option(help="How many are measured.", min=1)] = 7,
+    buckets: Annotated[int, typer.Option(help="Buckets, and cores that Spark uses.", min=1)] = 2,
+    memory: Annotated[str, typer.Option(help="Of Spark's JVM.")] = "8g",
+    data: Annotated[Path | None, typer.Option(help="Where generated data is kept.", file_okay=False)] = None,
+    output: Output = None,
+) -> None:
+    """Refreshing views on Spark against computing them anew with Spark SQL; ends with 1 if any view is wrong."""
+    with _reported():
+        from viewmill.bench.spark_run import SparkBenchmark, SparkPlan, grids, save
+
+        plan = SparkPlan(
+            tuple(chosen_queries(queries)),
+            tuple(chosen_queries(alone)) if alone else (),
+            scale,
+            share,
+            batches,
+            buckets,
+            data or default_folder(),
+            memory,
+        )
+        run = SparkBenchmark(plan, console).run()
+        for grid in grids(run):
+            console.print(grid)
+        for name, why in run.wrong.items():
+            console.print(f"{name} is wrong: {why}", style="red", markup=False, highlight=False)
+        if output is not None:
+            save(run, output, f"spark-sf{scale:g}")
+        if run.wrong:
+            raise typer.Exit(1)
+
+
+@app.command()
 def vwap(
     orders: Annotated[int, typer.Option(help="Orders in the book.", min=100)] = BOOK,
     strategy: Annotated[str, typer.Option(help="The way of maintenance.")] = "auto",
