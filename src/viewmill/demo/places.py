@@ -114,7 +114,7 @@ class OnSpark:
             frame.createOrReplaceTempView(name)
         found = {}
         for query in queries:
-            self._spark.sql(query.sql).toArrow()  # once before, so that nothing that is timed is done for the first time
+            self._spark.sql(query.sql).toArrow()  # once before: nothing that is timed is done for the first time
             start = perf_counter()
             answer = self._spark.sql(query.sql).toArrow()
             seconds = perf_counter() - start
