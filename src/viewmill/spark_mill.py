@@ -25,7 +25,7 @@ from viewmill.distribute import ALL_PASSES, distribute
 from viewmill.durable.files import Files
 from viewmill.durable.history import Commit, History
 from viewmill.engines.interpreter.tables import Rows
-from viewmill.engines.spark.engine import SparkEngine
+from viewmill.engines.spark.engine import SparkEngine, collected
 from viewmill.engines.spark.frames import Request, counted
 from viewmill.engines.spark.resolve import with_tables
 from viewmill.engines.spark.streaming import Stream, Streams
@@ -244,7 +244,7 @@ class SparkMill(Scripted):
             return rows
         kept = _all_columns(definition)
         found: Rows = {}
-        for batch in self._engine.frame(definition.name, kept).toArrow().to_batches():
+        for batch in collected(self._engine.frame(definition.name, kept)).to_batches():
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 found[row] = found.get(row, 0) + 1
         return found
@@ -270,7 +270,7 @@ class SparkMill(Scripted):
         try:
             for name in definition.reads:
                 self._readable(name).createOrReplaceTempView(name)
-            found = session.sql(query.text).toArrow()
+            found = collected(session.sql(query.text))
         finally:
             for name in definition.reads:
                 session.catalog.dropTempView(name)

@@ -15,6 +15,7 @@ BUCKETS = 4
 HERE = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before groups are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE) and {"spark", "session", "anchor"} & set(item.fixturenames):

@@ -84,6 +84,10 @@ def test_a_bucket_does_as_an_embedded_mill(batches, tmp_path_factory):
                             draft.upsert(row)
                         case Op.DELETE_KEY:
                             draft.delete_key((row[0],))
+                        case Op.ADD:
+                            draft.add(row, 1)
+                        case Op.REMOVE:
+                            draft.add(row, -1)
                 draft.check()
             except DataError as error:
                 with pytest.raises(DataError) as raised:

@@ -192,10 +192,7 @@ class SparkEngine:
             frame = where_they_are(sends, frames, known).mapInArrow(run, MESSAGES_DDL)
         for number in range(1, entry.blocks + 1):
             frame = stage(self._anchored(), frame, bucket_task(Work(point, entry, number, saves)), MESSAGES_DDL)
-        try:
-            return self._gathered(deployed, frame.toArrow())
-        except PySparkException as error:
-            raise refused(error) or error from None
+        return self._gathered(deployed, collected(frame))
 
     def _gathered(self, deployed: Deployed, table: pa.Table) -> Gathered:
         table = table.select(MESSAGES.names).cast(MESSAGES)
@@ -281,6 +278,14 @@ class SparkEngine:
         info = self.deployed.catalog.relations[table]
         schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in info.columns])
         return self._anchored().frame.mapInArrow(table_reader(self._point(self.commit), StoredTable(info)), schema)
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """All rows of a DataFrame. If it fails because of something of ours, that is what is raised."""
+    try:
+        return frame.toArrow()
+    except PySparkException as error:
+        raise refused(error) or error from None
 
 
 def _logs(reports: Sequence[Report]) -> tuple[str, ...]:

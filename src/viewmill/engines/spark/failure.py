@@ -1,18 +1,22 @@
 """Errors that cross from a Spark job back to us.
 
-A check inside a Spark expression can only raise an error of Spark's. What we raise there is marked, and turned back
-into a `DataError` here; every other failure of a job is Spark's own, and stays as it is.
+A check inside a Spark expression can only raise an error of Spark's, and what a Python task raises arrives as text.
+What is ours is marked there, and turned back into an error of ours here; every other failure of a job is Spark's own,
+and stays as it is.
 """
 
 from __future__ import annotations
+
+import json
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from viewmill.errors import DataError
+from viewmill import errors
+from viewmill.errors import DataError, InternalError, ViewmillError
 
-_MARK = "viewmill: "
+_MARK, _END = "viewmill: ", " :viewmill"
 
 
 def raised(message: str) -> Column:
@@ -20,11 +24,31 @@ def raised(message: str) -> Column:
     return F.raise_error(F.lit(_MARK + message))
 
 
-def refused(error: Exception) -> DataError | None:
-    """What is wrong with the batch, if that is why a job has failed."""
+class Told(Exception):
+    """An error of ours in a Python task, in a form that survives the way to the driver."""
+
+    def __init__(self, error: ViewmillError) -> None:
+        super().__init__(_MARK + json.dumps([type(error).__name__, error.message, error.hint]) + _END)
+
+
+def refused(error: Exception) -> ViewmillError | None:
+    """What is wrong with the batch, or with what is kept, if that is why a job has failed."""
+    _, mark, told = str(error).partition(f"{_MARK}[")
+    if mark and isinstance(error, PySparkException):
+        name, message, hint = json.loads(f"[{told.partition(_END)[0]}")
+        return named(name, message, hint)
     if not isinstance(error, PySparkException) or error.getCondition() != "USER_RAISED_EXCEPTION":
         return None
     message = (error.getMessageParameters() or {}).get("errorMessage", "")
     if not message.startswith(_MARK):
         return None
     return DataError(message.removeprefix(_MARK), hint="correct the rows and apply the batch again: nothing of it was")
+
+
+def named(name: str, message: str, hint: str | None) -> ViewmillError:
+    """An error of ours by the name of its class; one that is not among the public ones is a `DataError`."""
+    kind = getattr(errors, name, DataError)
+    if kind is InternalError:
+        return InternalError(message)
+    error: ViewmillError = kind(message, hint=hint)
+    return error

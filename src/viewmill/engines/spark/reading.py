@@ -9,10 +9,12 @@ import pyarrow as pa
 from viewmill.arrow import arrow_schema, arrow_table
 from viewmill.catalog import ColumnInfo
 from viewmill.engines.local.kept import Kept
+from viewmill.engines.spark.failure import Told
 from viewmill.engines.spark.resolve import StoredTable
 from viewmill.engines.spark.states import state_at
 from viewmill.engines.spark.work import Point
 from viewmill.engines.spark.worker import settle
+from viewmill.errors import ViewmillError
 
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -20,25 +22,29 @@ Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def view_reader(point: Point, view: str, columns: Sequence[ColumnInfo]) -> Reader:
     """For `mapInArrow` over an anchor: the leading columns of a view, each row as often as it occurs."""
 
-    def read(anchors: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for anchor in anchors:
-            for bucket in anchor.column("bucket").to_pylist():
-                with state_at(point, bucket) as kept:
-                    yield from _rows(kept, view, columns).to_batches()
-        settle()
-
-    return read
+    return _reader(point, lambda kept: _rows(kept, view, columns))
 
 
 def table_reader(point: Point, table: StoredTable) -> Reader:
     """The same for the rows of a stored table."""
 
+    def rows(kept: Kept) -> pa.Table:
+        found = kept.store(table.store).items()
+        return arrow_table(table.info.columns, [row for row, count in found for _ in range(int(count))])
+
+    return _reader(point, rows)
+
+
+def _reader(point: Point, rows: Callable[[Kept], pa.Table]) -> Reader:
     def read(anchors: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for anchor in anchors:
             for bucket in anchor.column("bucket").to_pylist():
-                with state_at(point, bucket) as kept:
-                    rows = [row for row, count in kept.store(table.store).items() for _ in range(int(count))]
-                    yield from arrow_table(table.info.columns, rows).to_batches()
+                try:
+                    with state_at(point, bucket) as kept:
+                        found = rows(kept)
+                except ViewmillError as error:
+                    raise Told(error) from error
+                yield from found.to_batches()
         settle()
 
     return read

@@ -9,10 +9,10 @@ import json
 
 import pyarrow as pa
 
-from viewmill import errors
+from viewmill.engines.spark.failure import named
 from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.message import MESSAGES
-from viewmill.errors import DataError, InternalError, ViewmillError
+from viewmill.errors import ViewmillError
 
 REFUSAL = -3
 """The target of such a message."""
@@ -26,9 +26,4 @@ def refused_as_message(error: ViewmillError, bucket: int, buckets: int) -> pa.Ta
 
 def refusal(data: bytes) -> ViewmillError:
     """The error that a task has told."""
-    name, message, hint = json.loads(data)
-    kind = getattr(errors, name, DataError)
-    if kind is InternalError:
-        return InternalError(message)
-    error: ViewmillError = kind(message, hint=hint)
-    return error
+    return named(*json.loads(data))

@@ -61,10 +61,14 @@ def _found(path: Path, deployed: Deployed, label: str) -> Kept | None:
     except Torn:
         _open.pop(path, None)
         return None
-    if kept.label != label and kept.before == label:
-        kept.undo()
-    if kept.label == label:
-        return kept
+    try:
+        if kept.label != label and kept.before == label:
+            kept.undo()
+        if kept.label == label:
+            return kept
+    except BaseException:
+        kept.leave()
+        raise
     kept.leave()
     return None
 
@@ -78,26 +82,33 @@ def _entered(path: Path, deployed: Deployed) -> Kept:
 
 def _made(path: Path, point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Kept:
     """The bucket, from its snapshot and what arrived since."""
-    deployed, version = point.deployed(), point.snapshots[bucket]
-    program, catalog = deployed.program.buckets, deployed.known
     if stale := _open.pop(path, None):
         stale.close()
-    if version:
-        with point.files.input(snapshot_of(point.fingerprint, bucket, version)) as saved:
-            kept = Kept.restore(saved, path, program, catalog)
-    else:
-        kept = Kept.create(path, program, catalog, deployed.constants(bucket, point.buckets))
+    kept = _at_snapshot(path, point, bucket)
+    try:
+        for entry in point.history:
+            for number in range(1, entry.blocks + 1) if entry.version > point.snapshots[bucket] else ():
+                is_there = f"{number}-{bucket}" in entry.logs
+                _replay(kept, point, entry, number, entry.log(number, bucket) if is_there else None)
+        for entry, number in done:
+            log = entry.log(number, bucket)
+            _replay(kept, point, entry, number, log if point.files.exists(log) else None)
+        if kept.label != label:
+            raise InternalError(f"bucket {bucket} is at {kept.label!r} after its logs, not at {label!r}")
+    except BaseException:
+        kept.close()  # or nobody in this process could ever open it again
+        raise
     _open[path] = kept
-    for entry in point.history:
-        for number in range(1, entry.blocks + 1) if entry.version > version else ():
-            name = entry.log(number, bucket)
-            _replay(kept, point, entry, number, name if f"{number}-{bucket}" in entry.logs else None)
-    for entry, number in done:
-        name = entry.log(number, bucket)
-        _replay(kept, point, entry, number, name if point.files.exists(name) else None)
-    if kept.label != label:
-        raise InternalError(f"bucket {bucket} is at {kept.label!r} after its logs, not at {label!r}")
     return kept
+
+
+def _at_snapshot(path: Path, point: Point, bucket: int) -> Kept:
+    deployed, version = point.deployed(), point.snapshots[bucket]
+    program, catalog = deployed.program.buckets, deployed.known
+    if not version:
+        return Kept.create(path, program, catalog, deployed.constants(bucket, point.buckets))
+    with point.files.input(snapshot_of(point.fingerprint, bucket, version)) as saved:
+        return Kept.restore(saved, path, program, catalog)
 
 
 def _replay(kept: Kept, point: Point, entry: Entry, number: int, log: str | None) -> None:

@@ -23,7 +23,7 @@ from viewmill.engines.spark.anchor import BucketFunction
 from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.message import MESSAGES, Format, letters, route
 from viewmill.engines.spark.outgoing import Outgoing
-from viewmill.engines.spark.refusals import refused_as_message
+from viewmill.engines.spark.refusals import REFUSAL, refused_as_message
 from viewmill.engines.spark.states import state_before
 from viewmill.engines.spark.step import take
 from viewmill.engines.spark.work import Work, to_log
@@ -60,6 +60,8 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
     if number > 1:
         table = table.select(MESSAGES.names).cast(MESSAGES)
         passed_on, table = (table.filter(keep) for keep in _driver_or_here(table))
+        if REFUSAL in passed_on.column("target").to_pylist():
+            return passed_on  # this bucket has refused the batch, and is not where the step starts from
     log = to_log(table) if table.num_rows else b""
     if log:
         point.files.write(entry.log(number, bucket), log)

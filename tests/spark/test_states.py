@@ -1,0 +1,77 @@
+"""Buckets are made again from the checkpoint; what fails on the way leaves nothing locked."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from viewmill.catalog import Catalog, ColumnInfo, RelationInfo
+from viewmill.distribute.nodes import Block, Distributed
+from viewmill.durable.files import Files
+from viewmill.durable.history import Entry
+from viewmill.engines.spark import states, work
+from viewmill.engines.spark.resolve import Op, StoredTable, with_tables
+from viewmill.engines.spark.states import state_at, state_before
+from viewmill.engines.spark.work import Deployed, Point, Work, deploy, to_log
+from viewmill.errors import DataError
+from viewmill.program.nodes import EMPTY
+from viewmill.types import BIGINT
+
+INFO = RelationInfo("t", (ColumnInfo("k", BIGINT, nullable=False),), ("k",))
+
+
+@pytest.fixture
+def point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Point:
+    monkeypatch.setattr(states, "_open", {})
+    monkeypatch.setattr(work, "plan", lambda *_: work.Plan(("t",), (Block("source"), Block("buckets"))))
+    files = Files(str(tmp_path / "checkpoint"))
+    deploy(
+        files, Deployed(with_tables(Distributed({}, EMPTY, EMPTY), [INFO]), Catalog({"t": INFO}), frozenset("t")), "p"
+    )
+    work.deployed.cache_clear()
+    return Point(files, "m", "p", 1, "", (), (0,), str(tmp_path))
+
+
+def log(point: Point, entry: Entry, *keys: int) -> None:
+    """Insertions of these keys, as they arrive."""
+    count = len(keys)
+    columns = {"part": [0] * count, "w": [Op.INSERT.code(0)] * count, "s0": list(keys)}
+    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    point.files.write(entry.log(1, 0), to_log(table))
+
+
+def is_free(folder: Path) -> bool:
+    """Whether another could lock the bucket."""
+    (lock,) = folder.glob("viewmill-m/*.lock")
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_a_bucket_is_made_of_what_arrived(point, tmp_path):
+    entry = Entry(1, "b", ("t",), 2)
+    log(point, entry, 1, 2)
+    with state_before(Work(point, entry, 2), 0) as kept:
+        assert kept.label == entry.label(1)
+        assert set(kept.store(StoredTable(INFO).store)) == {(1,), (2,)}
+        assert not is_free(tmp_path)
+    assert is_free(tmp_path)
+    with state_at(point, 0) as kept:  # the batch was not committed: it is undone
+        assert kept.label == "" and not kept.store(StoredTable(INFO).store)
+
+
+def test_what_cannot_be_replayed_leaves_nothing_locked(point, tmp_path):
+    entry = Entry(1, "b", ("t",), 2)
+    log(point, entry, 1, 1)
+    for _ in range(2):
+        with pytest.raises(DataError, match="two rows with primary key k = 1"), state_before(Work(point, entry, 2), 0):
+            pass
+        assert is_free(tmp_path)
+    with state_at(point, 0) as kept:
+        assert kept.label == ""
