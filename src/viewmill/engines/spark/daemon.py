@@ -2,16 +2,34 @@
 
 `spark.python.daemon.module` names it. Where Spark is started without (a session that somebody else has made), each
 worker imports what it needs when its first task comes, which takes about a second longer.
+
+Spark closes the socket of a worker that had nothing to do for a minute. That is no failure, and not worth a traceback.
 """
 
 from __future__ import annotations
 
 import gc
+import socket
+from collections.abc import Callable
 
-from pyspark.daemon import manager
+from pyspark import daemon
 
 import viewmill.engines.spark.task  # noqa: F401
 
+Worker = Callable[[socket.socket, bool], int]
+
+
+def _until_closed(worker: Worker) -> Worker:
+    def work(sock: socket.socket, authenticated: bool) -> int:
+        try:
+            return worker(sock, authenticated)
+        except BrokenPipeError:
+            return 1  # the daemon then ends this worker
+
+    return work
+
+
 if __name__ == "__main__":
+    daemon.worker = _until_closed(daemon.worker)
     gc.freeze()
-    manager()
+    daemon.manager()

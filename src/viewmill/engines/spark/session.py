@@ -83,6 +83,8 @@ def _quiet(folder: Path) -> dict[str, str]:
         # Between Java and Python quicker than TCP: an empty job of three stages took 80 to 350 ms less.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # One machine: the 200 that Spark would take are mostly the work of handing out tasks.
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     }
 
 
