@@ -30,6 +30,6 @@ def _until_closed(worker: Worker) -> Worker:
 
 
 if __name__ == "__main__":
-    daemon.worker = _until_closed(daemon.worker)
+    daemon.worker = _until_closed(daemon.worker)  # type: ignore[assignment]
     gc.freeze()
     daemon.manager()
