@@ -183,13 +183,16 @@ class killing:
 def _recover(spark: SparkSession) -> None:
     """Spark finds out that workers are gone when it wants to use them, one by one."""
     successes = 0
-    while successes < 5:
+    for _ in range(60):
+        if successes == 5:
+            return
         try:
             spark.range(8, numPartitions=4).mapInArrow(lambda batches: batches, "id bigint").count()
             spark.createDataFrame([(number,) for number in range(8)], "id int").repartition(4).count()
             successes += 1
         except (PySparkException, Py4JJavaError):
             successes = 0
+    pytest.fail("Spark does not recover from the loss of its workers")
 
 
 def _kill_workers() -> None:
