@@ -57,7 +57,12 @@ def connect(path: str | None = None, *, dialect: str = "spark") -> Mill: ...
 
 @overload
 def connect(
-    *, spark: SparkSession, checkpoint: str | None = None, buckets: int | None = None, dialect: str = "spark"
+    *,
+    spark: SparkSession,
+    checkpoint: str | None = None,
+    buckets: int | None = None,
+    scratch: str = "",
+    dialect: str = "spark",
 ) -> SparkMill: ...
 
 
@@ -67,13 +72,15 @@ def connect(
     spark: SparkSession | None = None,
     checkpoint: str | None = None,
     buckets: int | None = None,
+    scratch: str = "",
     dialect: str = "spark",
 ) -> Mill | SparkMill:
     """A mill: in this process and in memory, or on Spark. `dialect` is the SQL dialect: any that sqlglot knows.
 
     On Spark, what is committed is in `checkpoint`, a folder or URI that the driver and all executors can write:
     connecting to it again goes on from there. State is spread over so many `buckets`, by default as many as tasks can
-    run at once.
+    run at once. Executors keep them in the folder `scratch` of their machines, by default where temporary files are;
+    what is left there when the mill is not used any more can be removed.
     """
     if path is not None:
         raise UnsupportedError(
@@ -82,8 +89,8 @@ def connect(
     if spark is not None:
         from viewmill.spark_mill import SparkMill  # PySpark is needed by those who use it
 
-        return SparkMill(spark, checkpoint, buckets=buckets, dialect=dialect)
-    if checkpoint is not None or buckets is not None:
+        return SparkMill(spark, checkpoint, buckets=buckets, dialect=dialect, scratch=scratch)
+    if checkpoint is not None or buckets is not None or scratch:
         raise BindError("a checkpoint and buckets belong to a mill on Spark", hint="pass spark=, too")
     return Mill(dialect=dialect)
 

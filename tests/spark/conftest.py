@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,10 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(machine_code) -> Iterator[SparkSession]:
-    session = spark_session(master="local[2]", spark_driver_memory="1g")
-    yield session
-    session.stop()
+def spark(machine_code: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = str(tmp_path_factory.mktemp("scratch"))  # where workers keep buckets
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        session = spark_session(master="local[2]", spark_driver_memory="1g")
+        yield session
+        session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from viewmill.catalog import Catalog, ColumnInfo, RelationInfo
 from viewmill.distribute.nodes import Block, Distributed
 from viewmill.durable.files import Files
 from viewmill.durable.history import Entry
+from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark import states, work
 from viewmill.engines.spark.resolve import Op, StoredTable, with_tables
 from viewmill.engines.spark.states import state_at, state_before
@@ -25,7 +26,7 @@ INFO = RelationInfo("t", (ColumnInfo("k", BIGINT, nullable=False),), ("k",))
 
 @pytest.fixture
 def point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Point:
-    monkeypatch.setattr(states, "_open", {})
+    monkeypatch.setattr(states, "_shelf", Shelf())
     monkeypatch.setattr(work, "plan", lambda *_: work.Plan(("t",), (Block("source"), Block("buckets"))))
     files = Files(str(tmp_path / "checkpoint"))
     deploy(

@@ -116,7 +116,13 @@ class SparkBenchmark:
         names = tuple(query.name for query in queries)
         orders = Orders(self._data)
         with tempfile.TemporaryDirectory(prefix="viewmill-bench-") as folder:
-            mill = SparkMill(self._spark, folder, buckets=self._plan.buckets, passes=passes)
+            mill = SparkMill(
+                self._spark,
+                f"{folder}/checkpoint",
+                buckets=self._plan.buckets,
+                scratch=f"{folder}/buckets",
+                passes=passes,
+            )
             mill.sql(schema_sql())
             for query in queries:
                 mill.sql(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from viewmill.durable.history import Entry, snapshot_of
 from viewmill.engines.local.kept import Kept, Torn
+from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark.step import take
-from viewmill.engines.spark.work import Deployed, Point, Work, from_log
+from viewmill.engines.spark.work import Point, Work, from_log
 from viewmill.errors import InternalError
 
-_open: dict[Path, Kept] = {}
-"""Buckets that this process has worked on, with what was compiled for them. Others may have used them since."""
+_shelf = Shelf()
 
 
 @contextmanager
@@ -41,11 +41,11 @@ def state_before(work: Work, bucket: int) -> Iterator[Kept]:
 @contextmanager
 def _state(point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Iterator[Kept]:
     path = _path(point, bucket)
-    kept = _found(path, point.deployed(), label) or _made(path, point, bucket, label, done)
+    kept = _found(path, point, label) or _made(path, point, bucket, label, done)
     try:
         yield kept
     finally:
-        kept.leave()
+        _shelf.put(kept, point.fingerprint)
 
 
 def _path(point: Point, bucket: int) -> Path:
@@ -54,36 +54,27 @@ def _path(point: Point, bucket: int) -> Path:
     return root / f"{point.fingerprint[:12]}-{point.buckets}-{bucket}"
 
 
-def _found(path: Path, deployed: Deployed, label: str) -> Kept | None:
+def _found(path: Path, point: Point, label: str) -> Kept | None:
     """The bucket that is there, if it is the one that is wanted."""
+    deployed = point.deployed()
     try:
-        kept = _entered(path, deployed)
+        kept = _shelf.take(path, point.fingerprint, lambda: (deployed.program.buckets, deployed.known))
     except Torn:
-        _open.pop(path, None)
         return None
     try:
         if kept.label != label and kept.before == label:
             kept.undo()
-        if kept.label == label:
-            return kept
     except BaseException:
-        kept.leave()
+        kept.close()
         raise
-    kept.leave()
+    if kept.label == label:
+        return kept
+    _shelf.put(kept, point.fingerprint)
     return None
-
-
-def _entered(path: Path, deployed: Deployed) -> Kept:
-    kept = _open.get(path)
-    if kept is None or not kept.enter():
-        kept = _open[path] = Kept.open(path, deployed.program.buckets, deployed.known)
-    return kept
 
 
 def _made(path: Path, point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Kept:
     """The bucket, from its snapshot and what arrived since."""
-    if stale := _open.pop(path, None):
-        stale.close()
     kept = _at_snapshot(path, point, bucket)
     try:
         for entry in point.history:
@@ -98,7 +89,6 @@ def _made(path: Path, point: Point, bucket: int, label: str, done: tuple[tuple[E
     except BaseException:
         kept.close()  # or nobody in this process could ever open it again
         raise
-    _open[path] = kept
     return kept
 
 
