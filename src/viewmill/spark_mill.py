@@ -28,13 +28,13 @@ from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.engine import SparkEngine, collected
 from viewmill.engines.spark.frames import Request, counted
 from viewmill.engines.spark.resolve import with_tables
-from viewmill.engines.spark.streaming import Stream, Streams
 from viewmill.engines.spark.work import Deployed
 from viewmill.errors import UnsupportedError
 from viewmill.output import present
 from viewmill.result import Result
 from viewmill.scripting import Scripted
 from viewmill.sources.formats import ChangeFormat, Kind
+from viewmill.sources.streaming import Stream, Streams
 from viewmill.spark_batch import SparkBatch
 from viewmill.sql.parse import parse_script
 from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Insert, ParsedQuery, Update

@@ -6,12 +6,11 @@ from __future__ import annotations
 import pytest
 from distribute.stories import distributed_at_random, tpch_changes, tpch_program, wrong
 
+from viewmill.bench.reference import SPARK_JOBS, SPARK_STAGES
 from viewmill.distribute import ALL_PASSES, distribute, plan
 from viewmill.distribute.nodes import Buckets, Driver, Everywhere
 
 NUMBERS = range(1, 23)
-JOBS = (1, 1, 1, 1, 2, 1, 3, 2, 3, 1, 2, 1, 2, 1, 1, 3, 1, 1, 1, 1, 2, 2)
-STAGES = (1, 3, 3, 2, 5, 1, 6, 6, 7, 3, 4, 2, 4, 2, 3, 5, 2, 3, 2, 3, 4, 3)
 SCALE_ONE = {
     "region": 5,
     "nation": 25,
@@ -31,7 +30,7 @@ def test_no_more_rounds_than_the_paper(number, known):
     program, catalog = tpch_program((number,))
     distributed = distribute(program, catalog, known=known)
     everything = plan(distributed, tuple(program.triggers))
-    assert everything.jobs <= JOBS[number - 1] and everything.stages <= STAGES[number - 1]
+    assert everything.jobs <= SPARK_JOBS[number - 1] and everything.stages <= SPARK_STAGES[number - 1]
 
 
 @pytest.mark.slow

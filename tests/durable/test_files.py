@@ -79,3 +79,11 @@ def test_a_place_that_cannot_be_written(tmp_path):
 def test_a_place_that_nobody_knows():
     with pytest.raises(DataError, match='cannot use "nowhere://x" as a checkpoint'):
         Files("nowhere://x").write("a", b"one")
+
+
+def test_what_is_not_written_to_its_end_is_not_there(files):
+    with pytest.raises(KeyboardInterrupt), files.output("logs/a") as out:
+        out.write(b"half")
+        raise KeyboardInterrupt
+    assert not files.exists("logs/a")
+    assert not list(Path(files.path("logs")).iterdir())

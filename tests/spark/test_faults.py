@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from spark_cluster import children, command
 
 import viewmill
+from viewmill.durable.files import Files
 from viewmill.durable.history import History
 from viewmill.engines.spark import engine
 from viewmill.errors import DataError
@@ -125,6 +126,18 @@ def test_snapshots_shorten_the_way(shop, buckets, monkeypatch):
     shop.connect()
     shop.agree()
     shop.step()
+    shop.agree()
+
+
+def test_a_batch_counts_though_old_files_stay(shop, monkeypatch):
+    monkeypatch.setattr(engine, "SAVE_AFTER_BATCHES", 2)
+
+    def fail(self, name):
+        raise OSError("read only")
+
+    monkeypatch.setattr(Files, "remove", fail)
+    for _ in range(4):
+        shop.step()
     shop.agree()
 
 

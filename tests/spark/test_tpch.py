@@ -10,17 +10,14 @@ from pyspark.sql import SparkSession
 
 import viewmill
 from viewmill.bench import data
+from viewmill.bench.orders import Changed, Orders
 from viewmill.bench.queries import schema_sql, tpch_queries
+from viewmill.bench.reference import SPARK_JOBS, SPARK_STAGES
 from viewmill.bench.truth import compare
-from viewmill.demo.orders import Changed, Orders
 from viewmill.engines.spark.jobs import counting
 from viewmill.spark_mill import SparkMill
 
 pytestmark = pytest.mark.spark
-
-# Hot Dog, table 3: Spark jobs and stages for one batch of updates.
-JOBS = (1, 1, 1, 1, 2, 1, 3, 2, 3, 1, 2, 1, 2, 1, 1, 3, 1, 1, 1, 1, 2, 2)
-STAGES = (1, 3, 3, 2, 5, 1, 6, 6, 7, 3, 4, 2, 4, 2, 3, 5, 2, 3, 2, 3, 4, 3)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +99,7 @@ def test_jobs_and_stages_of_every_query(spark, tables, tmp_path, name):
 
 def worst(names: list[str]) -> tuple[int, int]:
     numbers = [int(name[1:]) - 1 for name in names]
-    return max(JOBS[i] for i in numbers), max(STAGES[i] for i in numbers)
+    return max(SPARK_JOBS[i] for i in numbers), max(SPARK_STAGES[i] for i in numbers)
 
 
 def assert_at_most(

@@ -40,3 +40,8 @@ def asked(query: str) -> float | None:
     """The rows per second to reach; None where finishing is enough."""
     figure = DBTOASTER.get(query)
     return figure if figure is None or query not in EXPLODING else 3 * figure
+
+
+SPARK_JOBS = (1, 1, 1, 1, 2, 1, 3, 2, 3, 1, 2, 1, 2, 1, 1, 3, 1, 1, 1, 1, 2, 2)
+SPARK_STAGES = (1, 3, 3, 2, 5, 1, 6, 6, 7, 3, 4, 2, 4, 2, 3, 5, 2, 3, 2, 3, 4, 3)
+"""Spark jobs and stages of a batch, for q01 to q22: table 3 of Hot Dog."""

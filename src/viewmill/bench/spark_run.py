@@ -1,6 +1,6 @@
 """Refreshing views on Spark against computing them anew with Spark SQL on cached tables, in one run on one machine.
 
-Batches insert, update and delete orders and their items (`demo/orders.py`). They are cached DataFrames when the clock
+Batches insert, update and delete orders and their items (`bench/orders.py`). They are cached DataFrames when the clock
 starts, as the tables are that Spark SQL computes from. In the end every view is compared with Spark SQL's answer.
 """
 
@@ -20,20 +20,17 @@ from rich.console import Console
 
 from viewmill.bench import data
 from viewmill.bench.figures import duration, times
+from viewmill.bench.orders import Changed, Orders
 from viewmill.bench.place import here
 from viewmill.bench.queries import Query, schema_sql
+from viewmill.bench.reference import SPARK_JOBS, SPARK_STAGES
 from viewmill.bench.tables import Grid
 from viewmill.bench.truth import compare
-from viewmill.demo.orders import Changed, Orders
 from viewmill.distribute import ALL_PASSES
 from viewmill.engines.spark.anchor import anchored, stage
 from viewmill.engines.spark.jobs import Cost, counting
 from viewmill.engines.spark.session import maintenance_session, spark_session
 from viewmill.spark_mill import SparkMill
-
-# Hot Dog, table 3.
-PAPER_JOBS = (1, 1, 1, 1, 2, 1, 3, 2, 3, 1, 2, 1, 2, 1, 1, 3, 1, 1, 1, 1, 2, 2)
-PAPER_STAGES = (1, 3, 3, 2, 5, 1, 6, 6, 7, 3, 4, 2, 4, 2, 3, 5, 2, 3, 2, 3, 4, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +252,7 @@ def _paper(refresh: Refresh) -> tuple[str]:
     if len(refresh.views) > 1:
         return ("-",)
     number = int(refresh.views[0][1:]) - 1
-    return (f"{PAPER_JOBS[number]}, {PAPER_STAGES[number]}",)
+    return (f"{SPARK_JOBS[number]}, {SPARK_STAGES[number]}",)
 
 
 def _bytes(refresh: Refresh) -> str:

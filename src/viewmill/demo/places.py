@@ -9,9 +9,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from viewmill.bench.orders import Changed
 from viewmill.bench.queries import Query, schema_sql
 from viewmill.bench.truth import compare
-from viewmill.demo.orders import Changed
 from viewmill.session import Mill, connect
 from viewmill.view import View
 

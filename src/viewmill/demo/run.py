@@ -9,8 +9,8 @@ from typing import Literal
 from rich.console import Console
 
 from viewmill.bench import data
+from viewmill.bench.orders import Orders
 from viewmill.bench.queries import TABLES, tpch_queries
-from viewmill.demo.orders import Orders
 from viewmill.demo.places import Embedded, OnSpark, Place
 from viewmill.demo.screen import Screen
 

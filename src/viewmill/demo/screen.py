@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from viewmill.demo.orders import Changed
+from viewmill.bench.orders import Changed
 from viewmill.result import Result
 
 _ROWS = 4

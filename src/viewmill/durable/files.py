@@ -15,7 +15,7 @@ import os
 import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
@@ -76,7 +76,12 @@ class Files:
                 yield out
             if draft != path:
                 system.move(draft, path)
-        except OSError as error:
+        except BaseException as error:
+            if draft != path:
+                with suppress(OSError):
+                    system.delete_file(draft)
+            if not isinstance(error, OSError):
+                raise
             raise DataError(
                 f"cannot write {quoted(path)}: {_line(error)}",
                 hint="the checkpoint must be a place that the driver and every executor can write",

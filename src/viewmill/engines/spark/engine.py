@@ -14,6 +14,7 @@ import json
 import pickle
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -226,7 +227,8 @@ class SparkEngine:
         self._history.commit(commit)
         self.commit = commit
         if len(commit.entries) < len(older.entries):
-            self._history.clean(commit)
+            with suppress(OSError):  # the batch counts; what cannot be removed now can be later
+                self._history.clean(commit)
 
     def _due(self) -> frozenset[int]:
         """Buckets of which a snapshot is due. Their turns come at different times, so that no batch waits for all."""

@@ -1,4 +1,4 @@
-"""The changes of the demo: orders and their items come, change and go, as TPC-H made them.
+"""Orders and their items come, change and go, as TPC-H made them: the changes of the demo and of the Spark benchmark.
 
 The newest tenth of the orders is held back. Each batch brings some of them, changes items and orders that are there,
 and takes others away with all their items.
