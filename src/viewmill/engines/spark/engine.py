@@ -105,8 +105,8 @@ class SparkEngine:
         if full:
             commit = self._loaded(deployed, commit, driver, full)
         self._history.commit(commit)
-        self._history.clean(commit)
         self.commit, self._deployed, self._driver = commit, deployed, driver
+        self._clean()
 
     def _loaded(self, deployed: Deployed, commit: Commit, driver: DriverState, tables: Sequence[str]) -> Commit:
         """The commit with stores that hold what the tables hold: one batch with all their rows, and snapshots of it."""
@@ -227,8 +227,12 @@ class SparkEngine:
         self._history.commit(commit)
         self.commit = commit
         if len(commit.entries) < len(older.entries):
-            with suppress(OSError):  # the batch counts; what cannot be removed now can be later
-                self._history.clean(commit)
+            self._clean()
+
+    def _clean(self) -> None:
+        """What is committed counts, whatever becomes of old files: those that cannot be removed now can be later."""
+        with suppress(OSError):
+            self._history.clean(self.commit)
 
     def _due(self) -> frozenset[int]:
         """Buckets of which a snapshot is due. Their turns come at different times, so that no batch waits for all."""
