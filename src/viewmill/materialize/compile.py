@@ -1,8 +1,8 @@
 """WHAT is kept: from a view's algebra to stores, triggers and an output (Hot Dog section 2.2).
 
 A view is peeled first: where its outermost operators are non-linear (AVG = sum / count, HAVING, DISTINCT) and read no
-relation themselves, they are computed when the view is read, and only the linear bodies below become stores. Then, for
-every store and every relation in its definition, a strategy gives the statement that follows the change. Statements may
+relation themselves, they are computed when the view is read, and only the linear bodies below become stores. So is a
+comparison of all rows with one value that moves with them (`compared.py`). Then, for every store and every relation in its definition, a strategy gives the statement that follows the change. Statements may
 ask for more stores; these are compiled in turn until none is missing (DBToaster's worklist). Equal definitions
 share one store, across relations and across all views of a mill.
 """
@@ -19,6 +19,7 @@ from viewmill.catalog import Catalog
 from viewmill.delta.derive import reach
 from viewmill.errors import UnsupportedError
 from viewmill.materialize.choose import Plan, StoreLimit, plan
+from viewmill.materialize.compared import compared
 from viewmill.materialize.count import count_stores
 from viewmill.materialize.cut import cut
 from viewmill.materialize.workshop import Stores
@@ -110,6 +111,9 @@ def peel(expr: Expr, stores: Stores) -> Expr:
             return product(*(peel(part, stores) for part in unconnected(parts)))
         case _ if not _reads(expr):
             return cut(expr, stores.reader, whole=False)
+        case _ if (apart := compared(expr)) is not None and stores.follows(apart.rows):
+            rows = stores.reader(apart.rows)
+            return agg_sum(apart.group, product(rows, cut(apart.values, stores.reader), *apart.tests))
         case _:
             return stores.reader(expr)
 

@@ -16,7 +16,7 @@ from viewmill.materialize.choose import Plan, StoreLimit
 from viewmill.materialize.cost import records_found
 from viewmill.materialize.first_order import first_order
 from viewmill.materialize.reevaluate import ASKED_FOR, reevaluate
-from viewmill.materialize.strategy import Change
+from viewmill.materialize.strategy import Change, obstacle
 from viewmill.program.keys import bounded_parts
 from viewmill.program.nodes import Program, Statement, Store, Trigger
 from viewmill.program.order import order
@@ -56,6 +56,11 @@ class Stores:
     def facts(self) -> Facts:
         infos = self._catalog.relations.values()
         return Facts(frozenset((i.name, c.name) for i in infos for c in i.columns if not c.nullable))
+
+    def follows(self, definition: Expr) -> bool:
+        """Whether a store of this could follow every change without going through all it has."""
+        expanded = expand(simplify(definition, self.facts), self.facts)
+        return not any(obstacle(_delta(expanded, name, self.facts), name) for name in relations(expanded))
 
     # --- what strategies ask for
 
