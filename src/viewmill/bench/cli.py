@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from viewmill.bench.data import default_folder
-from viewmill.bench.queries import chosen_queries
+from viewmill.bench.queries import Query, chosen_queries
 from viewmill.bench.results import SIZES, STRATEGIES, Run, Size, read, write
 from viewmill.errors import BindError, UnsupportedError, ViewmillError
 from viewmill.options import MAINTAIN
@@ -108,8 +108,9 @@ def tpch(
 @app.command()
 def spark(
     scale: Annotated[float, typer.Option(help="Scale factor.", min=0.001)] = 1.0,
-    queries: Annotated[str, typer.Option(help="Such as q01,q17; all if empty.")] = "",
-    alone: Annotated[str, typer.Option(help="Queries that are measured by themselves, too.")] = "q03,q06,q07,q17",
+    together: Annotated[str, typer.Option(help="Queries that share a mill: all, none, or such as q01,q17.")] = "all",
+    alone: Annotated[str, typer.Option(help="Queries that have a mill of their own: as above.")] = "q03,q06,q07,q17",
+    passes: Annotated[bool, typer.Option(help="Measure the first of these with some optimisations only, too.")] = True,
     share: Annotated[float, typer.Option(help="Share of the orders that a batch changes.", min=0.0001, max=0.5)] = 0.01,
     batches: Annotated[int, typer.Option(help="How many are measured.", min=1)] = 7,
     buckets: Annotated[int, typer.Option(help="Buckets, and cores that Spark uses.", min=1)] = 2,
@@ -119,27 +120,28 @@ def spark(
 ) -> None:
     """Refreshing views on Spark against computing them anew with Spark SQL; ends with 1 if any view is wrong."""
     with _reported():
-        from viewmill.bench.spark_run import SparkBenchmark, SparkPlan, grids, save
+        from viewmill.bench.spark_report import grids, save
+        from viewmill.bench.spark_run import SparkBenchmark, SparkPlan
+        from viewmill.bench.tpch_run import progress_bar
 
-        plan = SparkPlan(
-            tuple(chosen_queries(queries)),
-            tuple(chosen_queries(alone)) if alone else (),
-            scale,
-            share,
-            batches,
-            buckets,
-            data or default_folder(),
-            memory,
-        )
-        run = SparkBenchmark(plan, console).run()
+        folder = data or default_folder()
+        some = [_some_queries(names) for names in (together, alone)]
+        plan = SparkPlan(some[0], some[1], scale, share, batches, buckets, folder, memory, passes)
+        with progress_bar(console, plan.steps) as watch:
+            run = SparkBenchmark(plan, watch).run()
         for grid in grids(run):
             console.print(grid)
         for name, why in run.wrong.items():
             console.print(f"{name} is wrong: {why}", style="red", markup=False, highlight=False)
         if output is not None:
-            save(run, output, f"spark-sf{scale:g}")
+            files = save(run, output, f"spark-sf{scale:g}")
+            console.print(f"written to {', '.join(file.name for file in files)} in {output}", highlight=False)
         if run.wrong:
             raise typer.Exit(1)
+
+
+def _some_queries(names: str) -> tuple[Query, ...]:
+    return () if names == "none" else tuple(chosen_queries("" if names == "all" else names))
 
 
 @app.command()

@@ -45,6 +45,17 @@ def ensure(scale: float, folder: Path) -> Path:
     return made
 
 
+def ensure_parquet(scale: float, folder: Path) -> Path:
+    """The same tables in Parquet, as they are generated."""
+    made = folder / f"sf{scale:g}-parquet"
+    if not made.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder) as draft:
+            _generate(scale, Path(draft) / "parquet")
+            (Path(draft) / "parquet").replace(made)
+    return made
+
+
 def load(folder: Path, tables: Iterable[str] = TABLES) -> Data:
     """Tables as they were generated, in memory."""
     return {name: _read(folder / f"{name}.arrow") for name in tables}

@@ -81,14 +81,19 @@ def measure(job: Job, data: Data) -> Iterator[News]:
         create_and_insert(job.query, job.strategy, data)  # so that compiling does not count as loading
     largest = max(_counts(job, data).values())
     full, half = _Full(job, data), _Half(job, data)
+    hopeless: set[Phase] = set()
     for phase, size in job.wanted:
         # At least one batch is for warming up and one to be measured, out of half of the rows.
         if 4 * rows_in(size) > largest:
             yield replace(job.cell(phase, size), status="small", note=f"the largest relation has {largest} rows")
-        elif phase == "inserts":
-            yield from _guarded(job, phase, size, _inserts(job, data, size, half))
+        elif phase in hopeless:
+            yield _not_loaded(job, phase, size)
         else:
-            yield from _guarded(job, phase, size, _changes(job, data, size, full))
+            measuring = _inserts(job, data, size, half) if phase == "inserts" else _changes(job, data, size, full)
+            for news in _guarded(job, phase, size, measuring):
+                if isinstance(news, Cell) and news.status == "slow":
+                    hopeless.add(phase)  # other sizes would load the same
+                yield news
 
 
 def create_and_insert(query: Query, strategy: str, data: Data) -> float:
@@ -112,9 +117,13 @@ def _guarded(job: Job, phase: Phase, size: Size, measuring: Iterator[News]) -> I
     except UnsupportedError as refusal:
         yield replace(job.cell(phase, size), status="refused", note=refusal.message)
     except TooSlow:
-        yield replace(job.cell(phase, size), status="slow", note=f"state was not loaded in {job.limit:g} s")
+        yield _not_loaded(job, phase, size)
     except Exception as error:  # a mistake of the engine ends a cell, not the run
         yield replace(job.cell(phase, size), status="failed", note=told(error))
+
+
+def _not_loaded(job: Job, phase: Phase, size: Size) -> Cell:
+    return replace(job.cell(phase, size), status="slow", note=f"state was not loaded in {job.limit:g} s")
 
 
 def told(error: Exception) -> str:
@@ -141,7 +150,7 @@ def _inserts(job: Job, data: Data, size: Size, half: _Half) -> Iterator[News]:
 def _changes(job: Job, data: Data, size: Size, full: _Full) -> Iterator[News]:
     mill = full.take()
     churn = Churn(_counts(job, data), rows_in(size))
-    missing = apply(mill, churn.prime(), data, size).missing
+    missing = apply(mill, churn.prime(), data, size, limit=job.limit).missing
     yield Measuring("changes", size)
     timing = timed(mill, churn, data, size, job.seconds, missing=missing)
     rows = present(_counts(job, data), timing.missing)
@@ -191,7 +200,7 @@ class _Full:
         if mill is None:
             mill = _mill(self._job)
             stream = interleave(whole(_counts(self._job, self._data)), LARGE)
-            self.load = apply(mill, map(Change, stream), self._data, limit=2 * self._job.limit).seconds
+            self.load = apply(mill, map(Change, stream), self._data, limit=self._job.limit).seconds
         return mill
 
     def give_back(self, mill: Mill) -> None:

@@ -1,36 +1,37 @@
 """Refreshing views on Spark against computing them anew with Spark SQL on cached tables, in one run on one machine.
 
-Batches insert, update and delete orders and their items (`bench/orders.py`). They are cached DataFrames when the clock
-starts, as the tables are that Spark SQL computes from. In the end every view is compared with Spark SQL's answer.
+Batches insert, update and delete orders and their items (`spark_data.py`). They are cached DataFrames when the clock
+starts, as the tables are that Spark SQL computes from, of which only columns that a query reads are cached. In the end
+every view is compared with Spark SQL's answer.
 """
 
 from __future__ import annotations
 
-import json
+import re
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any, TypeVar
 
 import pyarrow as pa
-from rich.console import Console
+from pyspark.sql import DataFrame
 
 from viewmill.bench import data
-from viewmill.bench.figures import duration, times
-from viewmill.bench.orders import Changed, Orders
 from viewmill.bench.place import here
-from viewmill.bench.queries import Query, schema_sql
-from viewmill.bench.reference import SPARK_JOBS, SPARK_STAGES
-from viewmill.bench.tables import Grid
+from viewmill.bench.queries import Query, arrow_schemas, schema_sql
+from viewmill.bench.spark_data import Changing, Delta
+from viewmill.bench.tpch_run import Watch
 from viewmill.bench.truth import compare
 from viewmill.distribute import ALL_PASSES
 from viewmill.engines.spark.anchor import anchored, stage
 from viewmill.engines.spark.jobs import Cost, counting
 from viewmill.engines.spark.session import maintenance_session, spark_session
 from viewmill.spark_mill import SparkMill
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Refresh:
     jobs: int
     stages: int
     shuffled: int | None
-    wrong: dict[str, str]
+    wrong: dict[str, str] = field(default_factory=dict)
     passes: tuple[str, ...] = ALL_PASSES
 
     @property
@@ -57,7 +58,7 @@ class SparkRun:
     scale: float
     share: float
     buckets: int
-    place: dict[str, object]
+    place: dict[str, Any]
     refreshes: list[Refresh] = field(default_factory=list)
     recomputed: dict[str, float] = field(default_factory=dict)
     empty_batch: float = 0.0
@@ -70,9 +71,9 @@ class SparkRun:
 
 @dataclass(frozen=True, slots=True)
 class SparkPlan:
-    """`alone` are queries that have a mill of their own, too, besides the one with all."""
+    """`together` share a mill, each of `alone` has its own. With `passes`, each of those is measured by itself."""
 
-    queries: tuple[Query, ...]
+    together: tuple[Query, ...]
     alone: tuple[Query, ...]
     scale: float
     share: float
@@ -80,38 +81,64 @@ class SparkPlan:
     buckets: int
     folder: Path
     memory: str
+    passes: bool = True
+
+    @property
+    def mills(self) -> list[tuple[tuple[Query, ...], tuple[str, ...]]]:
+        """The views of each mill, and how it is compiled."""
+        together = [(self.together, ALL_PASSES)] if self.together else []
+        alone = [((query,), ALL_PASSES) for query in self.alone]
+        ablated = [((self.alone[0],), ALL_PASSES[:count]) for count in range(len(ALL_PASSES))] if self.alone else []
+        return [*together, *alone, *(ablated if self.passes else [])]
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        return tuple({query.name: query for query in (*self.together, *self.alone)}.values())
+
+    @property
+    def steps(self) -> int:
+        return len(self.mills) * (self.batches + 1) + len(self.queries) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What Spark SQL says that a view holds; `candidates` are the rows that LIMIT chooses from."""
+
+    rows: pa.Table
+    candidates: pa.Table
 
 
 class SparkBenchmark:
-    def __init__(self, plan: SparkPlan, console: Console) -> None:
+    def __init__(self, plan: SparkPlan, watch: Watch) -> None:
         self._plan = plan
-        self._console = console
+        self._watch = watch
+        watch.at(f"data at scale {plan.scale:g}")
+        folder = data.ensure_parquet(plan.scale, plan.folder)
         self._spark = spark_session(
             master=f"local[{plan.buckets}]", spark_driver_memory=plan.memory, spark_ui_enabled="true"
         )
-        self._data = data.load(data.ensure(plan.scale, plan.folder))
+        self._tables = Changing(self._spark, folder, plan.batches, plan.share)
 
     def run(self) -> SparkRun:
         plan = self._plan
         run = SparkRun(plan.scale, plan.share, plan.buckets, asdict(here()))
-        orders = self._refresh(run, plan.queries)
-        with self._saying("computing every view anew"):
-            self._recompute(run, orders)
-        for query in plan.alone:
-            self._refresh(run, (query,))
-        if plan.alone:
-            for count in range(len(ALL_PASSES)):
-                self._refresh(run, plan.alone[:1], ALL_PASSES[:count])
+        found = [self._refreshed(run, queries, passes) for queries, passes in plan.mills]
+        self._tables.release()
+        answers = self._computed_anew(run)
+        for refresh, views in found:
+            for name, view in views.items():
+                query = next(query for query in plan.queries if query.name == name)
+                refresh.wrong[name] = compare(view, answers[name].rows, answers[name].candidates, query.sorted_by)
+            run.refreshes.append(refresh)
         return run
 
-    @contextmanager
-    def _saying(self, what: str) -> Iterator[None]:
-        with self._console.status(what):
-            yield
-
-    def _refresh(self, run: SparkRun, queries: Sequence[Query], passes: Sequence[str] = ALL_PASSES) -> Orders:
+    def _refreshed(
+        self, run: SparkRun, queries: Sequence[Query], passes: tuple[str, ...]
+    ) -> tuple[Refresh, dict[str, pa.Table]]:
+        """What batches cost a mill with these views, and the views after the last."""
         names = tuple(query.name for query in queries)
-        orders = Orders(self._data)
+        title = names[0] if len(names) == 1 else f"{len(names)} views"
+        reads = {table for query in queries for table in query.reads}
         with tempfile.TemporaryDirectory(prefix="viewmill-bench-") as folder:
             mill = SparkMill(
                 self._spark,
@@ -123,32 +150,27 @@ class SparkBenchmark:
             mill.sql(schema_sql())
             for query in queries:
                 mill.sql(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")
-            with self._saying(f"loading {_named(names)}"):
-                start = perf_counter()
-                mill.apply(**{name: self._spark.createDataFrame(rows) for name, rows in orders.start.items()})
-                load = perf_counter() - start
-            found, rows, cost = [], 0, Cost(0, 0, 0, None)
-            for number, changes in enumerate(orders.batches(self._plan.batches, self._plan.share), 1):
-                with self._saying(f"{_named(names)}: batch {number} of {self._plan.batches}"):
-                    seconds, cost = self._take(mill, changes)
-                found.append(seconds)
-                rows = sum(changed.rows for changed in changes.values())
+            self._watch.at(f"{title}: loading")
+            load = _seconds(lambda: mill.apply(**_of(self._tables.start, reads)))
+            self._watch.step()
+            seconds, rows, cost = [], 0, Cost(0, 0, 0, None)
+            for number in range(self._plan.batches):
+                self._watch.at(f"{title}: batch {number + 1} of {self._plan.batches}")
+                taken, rows, cost = self._take(mill, _of(self._tables.batch(number), reads))
+                seconds.append(taken)
+                self._watch.step()
             if not run.empty_batch:
-                run.empty_batch, run.empty_job = self._empty(mill)
-            wrong = self._check(mill, queries, orders)
-        run.refreshes.append(
-            Refresh(names, load, tuple(found), rows, cost.jobs, cost.stages, cost.shuffled, wrong, tuple(passes))
-        )
-        self._console.print(f"{_named(names)}: a batch of {rows:,} rows in {duration(median(found))}", highlight=False)
-        return orders
+                self._watch.at(f"{title}: batches without rows")
+                run.empty_batch, run.empty_job = self._empty(mill, reads)
+            views = {name: mill.view(name).to_arrow() for name in names}
+        cost_of = (cost.jobs, cost.stages, cost.shuffled)
+        return Refresh(names, load, tuple(seconds), rows, *cost_of, passes=passes), views
 
-    def _take(self, mill: SparkMill, changes: dict[str, Changed]) -> tuple[float, Cost]:
-        frames = {}
-        for name, changed in changes.items():
-            parts = ([changed.deleted, changed.before], [changed.inserted, changed.after])
-            frames[name] = [self._spark.createDataFrame(pa.concat_tables(part)).cache() for part in parts]
-        for frame in (frame for pair in frames.values() for frame in pair):
-            frame.count()
+    def _take(self, mill: SparkMill, changes: Mapping[str, Delta]) -> tuple[float, int, Cost]:
+        """Seconds of a batch, its rows, and what it cost Spark."""
+        frames = {name: (delta.deleted.cache(), delta.inserted.cache()) for name, delta in changes.items()}
+        cached = [frame for pair in frames.values() for frame in pair]
+        rows = sum(frame.count() for frame in cached)
         with counting(self._spark) as cost:
             start = perf_counter()
             with mill.batch() as batch:
@@ -156,14 +178,16 @@ class SparkBenchmark:
                     batch.delete(name, deleted)
                     batch.insert(name, inserted)
             seconds = perf_counter() - start
-        for frame in (frame for pair in frames.values() for frame in pair):
-            frame.unpersist()
-        return seconds, cost()
+        for frame in cached:
+            frame.unpersist(blocking=True)
+        return seconds, rows, cost()
 
-    def _empty(self, mill: SparkMill) -> tuple[float, float]:
+    def _empty(self, mill: SparkMill, reads: Iterable[str]) -> tuple[float, float]:
         """Seconds of a batch without rows, and of a job with two Python stages that have nothing to do."""
         nothing = {
-            name: self._spark.createDataFrame(pa.table(self._data[name].slice(0, 0))) for name in ("orders", "lineitem")
+            name: self._spark.createDataFrame(arrow_schemas()[name].empty_table())
+            for name in ("orders", "lineitem")
+            if name in reads
         }
         session = maintenance_session(self._spark, self._plan.buckets)
         anchor = anchored(session, self._plan.buckets)
@@ -174,100 +198,47 @@ class SparkBenchmark:
             stage(anchor, first, lambda bucket, table: table, "key int").toArrow()
 
         try:
-            return _best(lambda: mill.apply(**nothing)), _best(job)
+            return _typical(lambda: mill.apply(**nothing)), _typical(job)
         finally:
             anchor.release()
 
-    def _recompute(self, run: SparkRun, orders: Orders) -> None:
-        for name, rows in orders.tables.items():
-            frame = self._spark.createDataFrame(rows).cache()
-            frame.count()
-            frame.createOrReplaceTempView(name)
+    def _computed_anew(self, run: SparkRun) -> dict[str, _Answer]:
+        """Every query by Spark SQL over the tables as they are in the end; the better of two runs after the first."""
+        self._watch.at("Spark SQL: caching the tables")
+        for name, frame in self._tables.end.items():
+            columns = _columns_in(frame, self._plan.queries)
+            kept = frame.select(*columns).cache() if columns else frame
+            kept.count()
+            kept.createOrReplaceTempView(name)
+        self._watch.step()
+        answers = {}
         for query in self._plan.queries:
-            self._spark.sql(query.sql).toArrow()
-            start = perf_counter()
-            self._spark.sql(query.sql).toArrow()
-            run.recomputed[query.name] = perf_counter() - start
-
-    def _check(self, mill: SparkMill, queries: Sequence[Query], orders: Orders) -> dict[str, str]:
-        for name, rows in orders.tables.items():
-            self._spark.createDataFrame(rows).createOrReplaceTempView(name)
-        found = {}
-        for query in queries:
-            with self._saying(f"checking {query.name}"):
-                answer = self._spark.sql(query.sql).toArrow()
-                candidates = answer if query.limit is None else self._spark.sql(query.unlimited).toArrow()
-                found[query.name] = compare(mill.view(query.name).to_arrow(), answer, candidates, query.sorted_by)
-        return found
+            self._watch.at(f"{query.name} by Spark SQL")
+            answer = self._spark.sql(query.sql).toArrow()
+            run.recomputed[query.name] = min(_seconds(self._spark.sql(query.sql).toArrow) for _ in range(2))
+            candidates = answer if query.limit is None else self._spark.sql(query.unlimited).toArrow()
+            answers[query.name] = _Answer(answer, candidates)
+            self._watch.step()
+        return answers
 
 
-def _best(work: object) -> float:
-    """The median of a few runs, after one that is not counted."""
-    assert callable(work)
+def _of(found: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
+    return {name: found[name] for name in found if name in set(names)}
+
+
+def _columns_in(frame: DataFrame, queries: Sequence[Query]) -> list[str]:
+    """The columns that a query names: in TPC-H, no two tables share a name."""
+    words = {word for query in queries for word in re.findall(r"\w+", query.sql)}
+    return [name for name in frame.columns if name in words]
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = perf_counter()
     work()
-    found = []
-    for _ in range(5):
-        start = perf_counter()
-        work()
-        found.append(perf_counter() - start)
-    return median(found)
+    return perf_counter() - start
 
 
-def _named(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} views"
-
-
-def grids(run: SparkRun) -> list[Grid]:
-    together = run.refreshes[0]
-    total = sum(run.recomputed.values())
-    lines = [
-        (f"refresh all {len(together.views)} views", duration(together.seconds), ""),
-        (f"compute all {len(together.views)} anew", duration(total), times(total / together.seconds)),
-    ]
-    alone = [r for r in run.refreshes[1:] if len(r.views) == 1 and r.passes == ALL_PASSES]
-    for refresh in alone:
-        anew = run.recomputed[refresh.views[0]]
-        lines.append((f"refresh {refresh.views[0]} alone", duration(refresh.seconds), ""))
-        lines.append((f"compute {refresh.views[0]} anew", duration(anew), times(anew / refresh.seconds)))
-        more = together.seconds / refresh.seconds
-        lines.append((f"all views against {refresh.views[0]} alone", "", times(more)))
-    lines.append(("a batch without rows", duration(run.empty_batch), times(run.empty_batch / run.empty_job)))
-    lines.append(("a job of two Python stages with nothing to do", duration(run.empty_job), ""))
-    note = f"Batches of {together.rows:,} rows, medians of {len(together.batches)}. {run.buckets} buckets."
-    found = [Grid(f"Spark, TPC-H at scale factor {run.scale:g}", ("what", "time", "ratio"), tuple(lines), note)]
-    costs = [
-        (" + ".join(r.views) if len(r.views) < 3 else f"{len(r.views)} views", str(r.jobs), str(r.stages), *_paper(r))
-        for r in (together, *alone)
-    ]
-    found.append(Grid("Spark jobs and stages of a batch", ("views", "jobs", "stages", "paper's"), tuple(costs)))
-    passes = [r for r in run.refreshes if r.views == alone[0].views] if alone else []
-    if len(passes) > 1:
-        rows = tuple((", ".join(r.passes) or "none", duration(r.seconds), str(r.stages), _bytes(r)) for r in passes)
-        title = f"What the optimisations are worth: {alone[0].views[0]}"
-        found.append(Grid(title, ("passes", "batch", "stages", "shuffled"), rows))
-    return found
-
-
-def _paper(refresh: Refresh) -> tuple[str]:
-    if len(refresh.views) > 1:
-        return ("-",)
-    number = int(refresh.views[0][1:]) - 1
-    return (f"{SPARK_JOBS[number]}, {SPARK_STAGES[number]}",)
-
-
-def _bytes(refresh: Refresh) -> str:
-    return "-" if refresh.shuffled is None else f"{refresh.shuffled / 1e6:.2f} MB"
-
-
-def save(run: SparkRun, folder: Path, name: str) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    place = run.place
-    head = f"Commit {place['commit']}, {place['date']}. Machine: {place['machine']}. {place['versions']}."
-    method = " ".join((__doc__ or "").split())
-    text = "\n\n".join(
-        [f"# Views on Spark, scale factor {run.scale:g}", head, method, *(g.markdown() for g in grids(run))]
-    )
-    files = [folder / f"{name}.md", folder / f"{name}.json"]
-    files[0].write_text(text)
-    files[1].write_text(json.dumps(asdict(run), indent=1))
-    return files
+def _typical(work: Callable[[], object]) -> float:
+    """The median of a few runs, after one that is not counted."""
+    work()
+    return median(_seconds(work) for _ in range(5))
