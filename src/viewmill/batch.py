@@ -67,6 +67,16 @@ class Batch:
             for given in given_rows(data, base.info):
                 draft.update(whole_row(given, base.info))
 
+    def overwrite(self, table: str, data: object) -> None:
+        """Replace all rows by these. Views take only what differs."""
+        base = self._table(table, "overwrite")
+        check_overwritable(base.info)
+        draft = self._draft(base)
+        with draft.atomic():
+            draft.clear()
+            for given in given_rows(data, base.info):
+                draft.insert(whole_row(given, base.info))
+
     def changes(self) -> NetChange:
         """The checked net change of every table that changes."""
         for draft in self._drafts.values():
@@ -123,6 +133,14 @@ def check_deletable(info: RelationInfo) -> None:
         raise BindError(
             f"cannot delete from stream {quoted(info.name)}: a stream only grows",
             hint="use CREATE TABLE for data that changes",
+        )
+
+
+def check_overwritable(info: RelationInfo) -> None:
+    if info.kind == "stream" or not info.stored:
+        raise BindError(
+            f"cannot overwrite {info.kind} {quoted(info.name)}: its rows are not kept, so nobody knows what to remove",
+            hint="delete and insert whole rows, or create the table without stored = false",
         )
 
 

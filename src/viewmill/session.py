@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Literal, assert_never, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never, overload
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ from viewmill.sql.statements import (
 )
 from viewmill.status import RelationStatus, Status, StoreStatus, ViewStatus
 from viewmill.subscriptions import Changes, Subscriber, Subscriptions, changes_between, changes_of
+from viewmill.tables import BaseTable
 from viewmill.verification import Verification, compare
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
 
 def _never(row: Sequence[object], weight: int) -> bool:
     return False
+
+
+Single: TypeAlias = Callable[[object, int], bool]
+"""Takes data with a weight if it is a single row; false if it is left to the general way."""
 
 
 @overload
@@ -102,7 +107,7 @@ class Mill(Scripted):
         super().__init__(dialect=dialect)
         self._engine = LocalEngine()
         self._subscriptions = Subscriptions()
-        self._singles: dict[str, Callable[[Sequence[object], int], bool] | None] = {}
+        self._singles: dict[str, Single] = {}
         self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
 
     def _install(self, definitions: Definitions, words: str) -> None:
@@ -128,14 +133,16 @@ class Mill(Scripted):
 
     def insert(self, table: str, data: object) -> None:
         """Add rows: Arrow, pandas, a list of tuples or of dicts."""
-        if table in self._singles and self._single(table, data, 1):
+        single = self._singles.get(table)
+        if single is not None and single(data, 1):
             return
         with self.batch() as batch:
             batch.insert(table, data)
 
     def delete(self, table: str, data: object) -> None:
         """Remove rows, given whole, or by name with only the primary key."""
-        if table in self._singles and self._single(table, data, -1):
+        single = self._singles.get(table)
+        if single is not None and single(data, -1):
             return
         with self.batch() as batch:
             batch.delete(table, data)
@@ -144,6 +151,11 @@ class Mill(Scripted):
         """Replace rows by whole new ones with the same primary key."""
         with self.batch() as batch:
             batch.update(table, data)
+
+    def overwrite(self, table: str, data: object) -> None:
+        """Replace all rows of a table by these. Views take only what differs."""
+        with self.batch() as batch:
+            batch.overwrite(table, data)
 
     def batch(self) -> Batch:
         """`with mill.batch() as batch:` changes several tables at once, or none."""
@@ -160,26 +172,38 @@ class Mill(Scripted):
 
         return Batch(self._definitions.table, commit)
 
-    def _single(self, table: str, data: object, weight: int) -> bool:
-        """Take one row by the quick way; false if there is none, or it is not for this row."""
-        if type(data) is not list or len(data) != 1 or type(data[0]) is not tuple:
-            return False
-        with self._lock:
-            take = self._singles[table]
-            if take is None:
-                take = self._singles[table] = self._engine.single(table) or _never
-            if not take(data[0], weight):
+    def _renew_singles(self) -> None:
+        """Tables that take single rows the quick way, and how."""
+        trusted = [table for table in self._definitions.tables.values() if not table.keeps_rows]
+        quick = self._engine.is_compiled and not self._subscriptions.followed
+        self._singles = {}
+        if quick:
+            self._singles |= {table.info.name: self._single(table, self._singles) for table in trusted}
+
+    def _single(self, table: BaseTable, valid: dict[str, Single]) -> Single:
+        """A function that takes one row by the quick way; false if there is none, or it is not for this row.
+
+        It is called a hundred thousand times a second, so it looks up nothing that can be known before.
+        """
+        lock, take = self._lock, None
+
+        def single(data: object, weight: int) -> bool:
+            nonlocal take
+            if type(data) is not list or len(data) != 1 or type(data[0]) is not tuple:
                 return False
-            self._definitions.tables[table].touched = True
-            self._version += 1
-            self._state += 1
+            with lock:
+                if self._singles is not valid:  # the mill has changed since this was looked up
+                    return False
+                if take is None:
+                    take = self._engine.single(table.info.name) or _never
+                if not take(data[0], weight):
+                    return False
+                table.touched = True
+                self._version += 1
+                self._state += 1
             return True
 
-    def _renew_singles(self) -> None:
-        """Tables that take single rows the quick way; for each, how, once that is known."""
-        trusted = [name for name, table in self._definitions.tables.items() if not table.keeps_rows]
-        quick = self._engine.is_compiled and not self._subscriptions.followed
-        self._singles = dict.fromkeys(trusted) if quick else {}
+        return single
 
     def _change(self, statement: Insert | Delete | Update) -> None:
         rows = present(self._answer(self._definitions.changed_rows(statement)), Presentation())

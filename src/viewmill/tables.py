@@ -92,6 +92,12 @@ class Draft:
         else:
             self.insert(row)
 
+    def clear(self) -> None:
+        """Remove all rows."""
+        for row in {**self._table.rows, **self._changes}:
+            if count := self._count(row):
+                self._add(row, -count)
+
     def add(self, row: Row, weight: int) -> None:
         """Count a row, whatever is there now: `check` looks at what is left in the end."""
         self._add(row, weight)
