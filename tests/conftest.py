@@ -23,6 +23,19 @@ settings.load_profile("steady")
 # How many rows a mill interprets before it compiles. Midway, stores move into pools with rows in them.
 EXECUTORS = {"interpreted": sys.maxsize, "compiled": -1, "midway": 60}
 
+SPARK_TESTS = Path(__file__).parent / "spark"
+
+
+@pytest.hookimpl(tryfirst=True)  # before groups are looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever starts Spark, by a fixture or by itself, runs in one worker: one test with a Spark at a time."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if item.path.is_relative_to(SPARK_TESTS) and {"spark", "session", "anchor"} & fixtures:
+            item.add_marker("spark")
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
 
 @pytest.fixture(autouse=True, scope="session")
 def machine_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

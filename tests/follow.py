@@ -6,8 +6,9 @@ depend on how the views are maintained, so DuckDB answers once for all strategie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from _pytest.mark.structures import ParameterSet
@@ -15,6 +16,9 @@ from oracle import Answer, Oracle, Question, disagreement, rows_of
 from workload import Batch, Database, Table, apply
 
 import viewmill
+
+Connect = Callable[[], Any]
+"""Makes a mill, here or on Spark."""
 
 STRATEGIES = ("recursive", "first_order", "reevaluate", "auto")
 
@@ -53,21 +57,21 @@ def tell(tables: Sequence[Table], questions: Iterable[Question], steps: Iterable
     return Story(tuple(tables), asked, tuple(batches), tuple(answers))
 
 
-def failures(story: Story, strategy: str) -> list[str]:
-    """Every view that is refused, wrong or in the way of a batch, with what is wrong about it."""
+def failures(story: Story, strategy: str, connect: Connect = viewmill.connect) -> list[str]:
+    """Every view that is refused, wrong or in the way of a batch, with what is wrong about it. They share one mill."""
     everything = range(len(story.questions))
     try:
-        return list(_follow(story, strategy, everything))
+        return list(_follow(story, strategy, everything, connect))
     except Exception as error:
         # One view that cannot take a batch stops them all: find out which.
-        return [message for number in everything for message in _follow_one(story, strategy, number)] or [
+        return [message for number in everything for message in _follow_one(story, strategy, number, connect)] or [
             f"together the views reject a batch: {_describe(error)}"
         ]
 
 
-def _follow(story: Story, strategy: str, chosen: Iterable[int]) -> Iterator[str]:
+def _follow(story: Story, strategy: str, chosen: Iterable[int], connect: Connect) -> Iterator[str]:
     """Complaints about the chosen views; a view is dropped from sight at its first failure."""
-    mill = viewmill.connect()
+    mill = connect()
     for table in story.tables:
         mill.sql(table.ddl)
     alive = []
@@ -87,15 +91,15 @@ def _follow(story: Story, strategy: str, chosen: Iterable[int]) -> Iterator[str]
                 yield f"{question.title}: wrong after batch {step}\n{question.sql}\n{wrong}"
 
 
-def _follow_one(story: Story, strategy: str, number: int) -> list[str]:
+def _follow_one(story: Story, strategy: str, number: int, connect: Connect) -> list[str]:
     try:
-        return list(_follow(story, strategy, (number,)))
+        return list(_follow(story, strategy, (number,), connect))
     except Exception as error:
         question = story.questions[number]
         return [f"{question.title}: rejects a batch\n{question.sql}\n{_describe(error)}"]
 
 
-def _compare(mill: viewmill.Mill, number: int, question: Question, answer: Answer) -> str:
+def _compare(mill: Any, number: int, question: Question, answer: Answer) -> str:
     table = mill.view(f"v{number}").to_arrow()
     if wrong := disagreement(question, rows_of(table), answer):
         return wrong

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,9 @@ class Cluster:
         number = len(self.workers)
         options = ["--host", HOST, "--webui-port", "0", "--cores", str(self.cores), "--memory", self.memory]
         command = ["org.apache.spark.deploy.worker.Worker", *options, "--work-dir", str(self.work(number)), self.url]
-        worker = started(command, self.folder / f"worker-{number}.log")
+        self.scratch(number).mkdir()
+        own = {"TMPDIR": str(self.scratch(number)), "SPARK_LOCAL_DIRS": str(self.scratch(number))}
+        worker = started(command, self.folder / f"worker-{number}.log", own)
         self.workers.append(worker)
         await_text(self.folder / f"worker-{number}.log", "Successfully registered with master", worker)
         return worker
@@ -48,17 +50,36 @@ class Cluster:
         """Where the executors of a worker live: their logs, and the working directories of their Python processes."""
         return self.folder / f"work-{number}"
 
+    def scratch(self, number: int) -> Path:
+        """The local disk of a worker. Workers share none, as if they were on different machines."""
+        return self.folder / f"scratch-{number}"
+
+    def buckets(self, number: int) -> set[str]:
+        """The files of buckets that a worker's executors have made, by name."""
+        return {file.name for file in self.scratch(number).glob("viewmill-*/*-*-*") if not file.suffix}
+
+    @property
+    def alive(self) -> list[int]:
+        """The numbers of workers that run."""
+        return [number for number, worker in enumerate(self.workers) if worker.poll() is None]
+
+    def lose_worker(self, number: int) -> None:
+        """A machine goes down: the worker and everything that it runs. Its disk is not seen again either."""
+        _end(self.workers[number])
+
     def executors(self, number: int) -> list[int]:
         """The process ids of a worker's executors."""
         return [
             child for child in children(self.workers[number].pid) if "CoarseGrainedExecutorBackend" in command(child)
         ]
 
+    def pythons(self, number: int) -> list[int]:
+        """The Python processes under a worker's executors: Spark's daemon, and those that it has forked for tasks."""
+        return [child for child in children(self.workers[number].pid) if "spark.daemon " in command(child)]
+
     def stop(self) -> None:
         for process in [*self.workers, self.master]:
-            for pid in [*children(process.pid), process.pid]:
-                kill(pid)
-            process.wait()
+            _end(process)
 
 
 @contextmanager
@@ -77,8 +98,19 @@ def cluster(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g
         running.stop()
 
 
-def started(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """A Java process of Spark's. `spark-class` becomes it, so that its process id is that of the Java."""
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return  # its id may be another process's by now
+    for pid in [*children(process.pid), process.pid]:
+        kill(pid)
+    process.wait()
+
+
+def started(arguments: list[str], log: Path, own: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """A Java process of Spark's. `spark-class` becomes it, so that its process id is that of the Java.
+
+    `own` is what it finds in its environment, and what it starts finds there too.
+    """
     home = java_home()
     environment = {
         **os.environ,
@@ -88,6 +120,7 @@ def started(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
         "PYSPARK_PYTHON": sys.executable,
         # What workers of workers import: this checkout.
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        **(own or {}),
     }
     script = Path(pyspark.__file__).parent / "bin" / "spark-class"
     with log.open("wb") as out:

@@ -12,7 +12,11 @@ PACKAGE = Path(__file__).parent.parent / "src" / "viewmill"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A third-party engine is imported in one folder only.
-HOMES = {"sqlglot": ("sql",), "llvmlite": ("engines/local",), "pyspark": ("engines/spark", "sources", "sinks")}
+HOMES = {
+    "sqlglot": ("sql",),
+    "llvmlite": ("engines/local",),
+    "pyspark": ("engines/spark", "sources", "sinks", "bench/spark_"),
+}
 
 # What a folder may import of ours, besides itself.
 ALLOWED = {

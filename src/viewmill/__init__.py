@@ -1,8 +1,17 @@
 """Viewmill keeps SQL views fresh: it compiles a query into an incremental program whose cost follows the change."""
 
-from viewmill.errors import BindError, DataError, InternalError, ParseError, UnsupportedError, ViewmillError
+from viewmill.errors import (
+    BindError,
+    DataError,
+    InternalError,
+    ParseError,
+    SinkError,
+    UnsupportedError,
+    ViewmillError,
+)
 from viewmill.result import Result
 from viewmill.session import Mill, connect
+from viewmill.sinks.reading import read_versioned
 from viewmill.subscriptions import Changes
 from viewmill.view import View
 
@@ -16,8 +25,10 @@ __all__ = [
     "Mill",
     "ParseError",
     "Result",
+    "SinkError",
     "UnsupportedError",
     "View",
     "ViewmillError",
     "connect",
+    "read_versioned",
 ]

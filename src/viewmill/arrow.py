@@ -39,6 +39,14 @@ def arrow_schema(columns: Sequence[ColumnInfo]) -> pa.Schema:
     return pa.schema([pa.field(column.name, arrow_type(column.type), column.nullable) for column in columns])
 
 
+def with_moments(schema: pa.Schema) -> pa.Schema:
+    """With timestamps as Spark has them: moments, which sessions show in their zones. Here, they are in UTC."""
+    fields = [
+        field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field for field in schema
+    ]
+    return pa.schema(fields)
+
+
 def arrow_table(columns: Sequence[ColumnInfo], rows: Iterable[tuple[object, ...]]) -> pa.Table:
     schema = arrow_schema(columns)
     kept = list(rows)

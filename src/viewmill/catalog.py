@@ -22,6 +22,7 @@ class RelationInfo:
     `kind`: a `table` takes inserts, updates and deletes; a `stream` is append-only and never stored whole;
     a `view` is filled by the mill.
     `stored` False is a trusted change feed: rows are neither kept nor checked unless a view needs them.
+    `partition_by`: the columns by which it is to be spread over buckets, where there are any; empty leaves it to us.
     """
 
     name: str
@@ -29,6 +30,7 @@ class RelationInfo:
     primary_key: tuple[str, ...] = ()
     kind: Literal["table", "stream", "view"] = "table"
     stored: bool = True
+    partition_by: tuple[str, ...] = ()
 
     def column(self, name: str) -> ColumnInfo | None:
         return next((column for column in self.columns if column.name == name), None)

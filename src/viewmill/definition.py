@@ -35,6 +35,7 @@ class Definition:
     fields: tuple[str, ...]
     columns: tuple[ColumnInfo, ...]
     maintain: str
+    partition_by: tuple[str, ...] = ()
 
     @property
     def presentation(self) -> Presentation:
@@ -48,7 +49,7 @@ class Definition:
     @property
     def info(self) -> RelationInfo:
         """The view as other views see it."""
-        return RelationInfo(self.name, self.columns, kind="view")
+        return RelationInfo(self.name, self.columns, kind="view", partition_by=self.partition_by)
 
     @property
     def kept(self) -> RelationInfo:
@@ -57,7 +58,7 @@ class Definition:
             return self.info
         typed = zip(self.fields, self.bound.query.columns, strict=True)
         columns = tuple(ColumnInfo(name, column.type, column.nullable) for name, column in typed)
-        return RelationInfo(self.name, columns, kind="view")
+        return RelationInfo(self.name, columns, kind="view", partition_by=self.partition_by)
 
 
 def define(

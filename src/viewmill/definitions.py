@@ -10,8 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from viewmill.algebra.schema import Names
+from viewmill.cache import remembered
 from viewmill.catalog import Catalog
 from viewmill.definition import Definition, define
+from viewmill.distribute.asked import places_of_output
+from viewmill.distribute.nodes import Buckets
 from viewmill.errors import BindError, Span, UnsupportedError
 from viewmill.intake import Row
 from viewmill.materialize.compile import ViewSpec, add_view, drop_view
@@ -19,6 +22,7 @@ from viewmill.options import maintain_of
 from viewmill.program.nodes import EMPTY, Program
 from viewmill.sql.bind import bind, bind_delete, bind_insert, bind_update
 from viewmill.sql.bound import BoundView
+from viewmill.sql.partition import partition_columns
 from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Insert, ParsedQuery, Update
 from viewmill.tables import BaseTable
 from viewmill.wording import nearest, quoted, titled
@@ -87,11 +91,13 @@ class Definitions:
         self._check_free(statement.name, statement.span)
         definition = self._define(statement)
         self._check_complete(definition, statement.span)
+        program = self.compiled(definition, self.program)
+        _check_partition(statement, program)
         return replace(
             self,
             catalog=self.catalog.with_relation(definition.info),
             views={**self.views, definition.name: definition},
-            program=self.compiled(definition, self.program),
+            program=program,
         )
 
     def drop(self, statement: Drop) -> Definitions:
@@ -141,12 +147,18 @@ class Definitions:
         """`program` with a view added."""
         sizes = {name: len(table.rows) for name, table in self.tables.items() if table.keeps_rows}
         spec = ViewSpec(definition.name, definition.expr, definition.fields, definition.maintain)
-        return add_view(program, spec, self.kept, sizes)
+        if any(sizes.values()):
+            return add_view(program, spec, self.kept, sizes)
+        made_from = (program, spec, self.kept, sizes)  # the same for everybody who starts with empty tables
+        return remembered("program", made_from, Program, lambda: add_view(program, spec, self.kept, sizes))
 
     def _define(self, statement: CreateView) -> Definition:
         maintain = maintain_of(statement.options)
         bound = bind(statement.query, self.catalog, statement.name, columns=statement.columns)
-        return define(statement.name, statement.query.text, bound, maintain, views=self.views)
+        definition = define(statement.name, statement.query.text, bound, maintain, views=self.views)
+        names = [column.name for column in definition.columns]
+        by = partition_columns(statement.partition_by, names, f"view {quoted(statement.name)}")
+        return replace(definition, partition_by=by)
 
     def _without_view(self, name: str) -> Definitions:
         return replace(
@@ -185,3 +197,21 @@ class Definitions:
                     span=span,
                     hint="create views over what is not stored before its first batch",
                 )
+
+
+def _check_partition(statement: CreateView, program: Program) -> None:
+    """A view can be spread by what its stores have as keys, and not by what is computed from what they hold."""
+    output = program.views[statement.name].output
+    by = tuple(column.name for column in statement.partition_by)
+    if not by or any(places_of_output(output, Buckets(by))):
+        return
+    computed = [
+        column for column in statement.partition_by if not any(places_of_output(output, Buckets((column.name,))))
+    ]
+    wrong = computed[0] if computed else statement.partition_by[0]
+    raise UnsupportedError(
+        f"cannot partition view {quoted(statement.name)} by {quoted(wrong.name)}: "
+        "it is computed from what is kept, and nothing is kept by it",
+        span=wrong.span,
+        hint="name columns that the view groups by, or leave PARTITION BY out",
+    )

@@ -1,10 +1,11 @@
 """The exception family.
 
-Four kinds for SQL, one for data, one base:
+Four kinds for SQL, two for data, one base:
 
     ParseError, BindError   the SQL is wrong
     UnsupportedError        the SQL is fine, we cannot maintain it (yet, or the way asked)
     DataError               a row or a batch is wrong; nothing was applied
+    SinkError               a batch was committed, but a view could not be written where it should be
     InternalError           we are wrong; please report it
 
 The message is one factual line, then the SQL with a caret, then a hint that is an action:
@@ -69,6 +70,10 @@ class UnsupportedError(ViewmillError):
 
 class DataError(ViewmillError):
     """A row or a batch is wrong. Nothing of the batch was applied."""
+
+
+class SinkError(ViewmillError):
+    """A batch was committed, but a view could not be written to a place that it is written to. It is made up for."""
 
 
 class InternalError(ViewmillError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 import pyarrow as pa
 
@@ -130,6 +131,15 @@ class Scripted(ABC):
     def read_frame(self, name: str) -> Any:
         """The same as a Spark DataFrame."""
         raise UnsupportedError("this mill is not on Spark", hint="use to_arrow() or to_pandas() instead of to_df()")
+
+    def write(
+        self, name: str, target: str | os.PathLike[str], mode: Literal["versioned", "changes"], keep: int
+    ) -> Callable[[], None]:
+        """Write the view to a place, now and after every batch; returns what ends this."""
+        raise UnsupportedError(
+            "this mill is not on Spark, and does not write views",
+            hint="follow the view with subscribe(), or write what to_arrow() gives",
+        )
 
     @abstractmethod
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]:

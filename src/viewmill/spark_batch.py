@@ -6,14 +6,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from viewmill.batch import check_deletable, check_updatable
-from viewmill.engines.spark.frames import Request, frame_of, has_key_alone
+from viewmill.batch import check_deletable, check_overwritable, check_updatable
+from viewmill.engines.spark.frames import Request, frame_of, has_key_alone, replaced
 from viewmill.engines.spark.resolve import Op
 from viewmill.errors import DataError
 from viewmill.tables import BaseTable
+from viewmill.wording import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class SparkBatch:
@@ -23,10 +24,12 @@ class SparkBatch:
         self,
         spark: SparkSession,
         find: Callable[[str, str], BaseTable],
+        rows: Callable[[str], DataFrame | None],
         commit: Callable[[list[Request]], None],
     ) -> None:
         self._spark = spark
         self._find = find
+        self._rows = rows
         self._commit = commit
         self._requests: list[Request] = []
         self._open = True
@@ -41,7 +44,8 @@ class SparkBatch:
         base = self._table(table, "delete from")
         check_deletable(base.info)
         frame = frame_of(self._spark, data, base.info)
-        self._ask(base, Op.DELETE_KEY if has_key_alone(frame, base.info) else Op.DELETE, frame)
+        if frame is not None:
+            self._ask(base, Op.DELETE_KEY if has_key_alone(frame, base.info) else Op.DELETE, frame)
 
     def update(self, table: str, data: object) -> None:
         """Replace rows by whole new ones with the same primary key."""
@@ -54,6 +58,19 @@ class SparkBatch:
         base = self._table(table, "upsert into")
         check_updatable(base.info)
         self._ask(base, Op.UPSERT, data)
+
+    def overwrite(self, table: str, data: object) -> None:
+        """Replace all rows by these. Views take only what differs, which Spark finds out."""
+        base = self._table(table, "overwrite")
+        check_overwritable(base.info)
+        if any(request.relation == base.info.name for request in self._requests):
+            raise DataError(
+                f"table {quoted(base.info.name)} is overwritten after other changes of it in the same batch",
+                hint="overwrite it first: the changes before it would be lost",
+            )
+        new, there = frame_of(self._spark, data, base.info), self._rows(base.info.name)
+        for op, frame in replaced(there, new, base.info):
+            self._ask(base, op, frame)
 
     def __enter__(self) -> SparkBatch:
         return self
@@ -71,4 +88,6 @@ class SparkBatch:
         return self._find(table, verb)
 
     def _ask(self, base: BaseTable, op: Op, data: object) -> None:
-        self._requests.append(Request(base.info.name, op, frame_of(self._spark, data, base.info)))
+        frame = frame_of(self._spark, data, base.info)
+        if frame is not None:
+            self._requests.append(Request(base.info.name, op, frame))

@@ -5,15 +5,18 @@
     mill.apply(orders=new_orders, lineitem=new_items)          # DataFrames; one batch
     mill.view("revenue").to_df()
 
-What is committed is in the checkpoint. Connecting to it again goes on from there, on this cluster or another.
+What is committed is in the checkpoint. Connecting to it again goes on from there, on this cluster or another, and with
+another number of buckets if one is asked for.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, assert_never
 
 import pyarrow as pa
 
@@ -26,19 +29,28 @@ from viewmill.durable.files import Files
 from viewmill.durable.history import Commit, History
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.engine import SparkEngine, collected
+from viewmill.engines.spark.evaluated import asked, deleted, inserted, updated
 from viewmill.engines.spark.frames import Request, counted
+from viewmill.engines.spark.handed import handed_over, local_frame
+from viewmill.engines.spark.reading import first_rows
 from viewmill.engines.spark.resolve import with_tables
 from viewmill.engines.spark.work import Deployed
 from viewmill.errors import UnsupportedError
-from viewmill.output import present
+from viewmill.output import Presentation, present
+from viewmill.recompute import by_engine
 from viewmill.result import Result
 from viewmill.scripting import Scripted
+from viewmill.sinks.latest import Owner
+from viewmill.sinks.registry import Sinks, open_sink
+from viewmill.sinks.sink import Moment
 from viewmill.sources.formats import ChangeFormat, Kind
 from viewmill.sources.streaming import Stream, Streams
 from viewmill.spark_batch import SparkBatch
+from viewmill.spark_watching import Watching
+from viewmill.sql.changed import changed_in_spark
 from viewmill.sql.parse import parse_script
 from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Insert, ParsedQuery, Update
-from viewmill.subscriptions import Changes, Subscriber, Subscriptions, changes_between, changes_of
+from viewmill.subscriptions import Subscriber, Subscriptions, changes_in
 from viewmill.wording import titled
 
 STREAMS = "streams"
@@ -70,10 +82,14 @@ class SparkMill(Scripted):
         self._spark = spark
         self._engine = SparkEngine(spark, history, commit, scratch)
         self._subscriptions = Subscriptions()
+        self._sinks = Sinks()
+        self._watching = Watching(self.read)
         self._streams = Streams()
-        self._is_deployed = found is not None and bool(commit.program)
+        self._is_deployed = bool(commit.program) and not commit.stale
         if found is not None:
             self._resume(commit)
+            if buckets is not None and buckets != commit.buckets:
+                self._engine.rebucket(buckets)
 
     def _resume(self, commit: Commit) -> None:
         self._dialect = commit.dialect
@@ -93,10 +109,12 @@ class SparkMill(Scripted):
         )
         if another:
             self._check_can_fill(definitions)
-        self._engine.define((*self._engine.commit.definitions, words))
-        for name in self._subscriptions.followed:
+        self._engine.define((*self._engine.commit.definitions, words), stale=another)
+        for name in (*self._subscriptions.followed, *self._sinks.written):
             if definitions.views.get(name) is not self._definitions.views[name]:
                 self._subscriptions.forget(name)
+                self._sinks.forget(name)
+        self._watching.forget()
         self._definitions = definitions
         self._is_deployed = self._is_deployed and not another
 
@@ -143,6 +161,11 @@ class SparkMill(Scripted):
         with self.batch() as batch:
             batch.upsert(table, data)
 
+    def overwrite(self, table: str, data: object) -> None:
+        """Replace all rows of a table by these. Views take only what differs."""
+        with self.batch() as batch:
+            batch.overwrite(table, data)
+
     def apply(self, **inserted: object) -> None:
         """Add rows to several tables in one batch."""
         with self.batch() as batch:
@@ -151,7 +174,13 @@ class SparkMill(Scripted):
 
     def batch(self) -> SparkBatch:
         """`with mill.batch() as batch:` changes several tables at once, or none."""
-        return SparkBatch(self._engine.session, self._definitions.table, self._commit)
+        return SparkBatch(self._engine.session, self._definitions.table, self._stored_rows, self._commit)
+
+    def _stored_rows(self, table: str) -> DataFrame | None:
+        """The rows that a stored table has; None if it never had any."""
+        with self._lock:
+            self._deploy()
+            return self._engine.rows(table) if table in self._engine.commit.touched else None
 
     def _commit(self, requests: Sequence[Request], sources: Mapping[str, int] | None = None) -> None:
         if not requests:
@@ -166,14 +195,20 @@ class SparkMill(Scripted):
                 name: counted(group, tables[name].info, stored=tables[name].keeps_rows)
                 for name, group in by_name.items()
             }
-            followed = self._subscriptions.followed
-            before = {name: self.read(name) for name in followed if self._needs_reading(name)}
-            changed = self._engine.apply(frames, frozenset(followed) - set(before), sources or {})
-            for name in by_name:
-                tables[name].touched = True
-            self._version = self._engine.commit.version
-            notes = {name: self._changes(name, changed, before) for name in followed}
-        self._subscriptions.notify(notes)
+            followed = dict.fromkeys((*self._subscriptions.followed, *self._sinks.written))
+            views = [self._definitions.views[name] for name in followed]
+
+            def apply(watched: Mapping[str, Sequence[ColumnInfo]]) -> dict[str, pa.Table]:
+                changed = self._engine.apply(frames, watched, sources or {})
+                for name in by_name:
+                    tables[name].touched = True
+                self._version = self._engine.commit.version
+                return changed
+
+            changes = self._watching.take(views, self._version + 1, apply)
+            notes = {name: changes_in(self._version, changes[name]) for name in self._subscriptions.followed}
+            failed = self._sinks.take(lambda name: self._moment(name, changes[name]))
+        self._subscriptions.notify(notes, failed)
 
     # --- streams
 
@@ -210,20 +245,32 @@ class SparkMill(Scripted):
             if self._engine.commit.sources.get(STREAMS, -1) < number:
                 self._commit(requests, {STREAMS: number})
 
-    def _needs_reading(self, view: str) -> bool:
-        """What a batch does to it is known only from reading it before and after."""
-        return self._definitions.views[view].presentation.cuts or not self._engine.is_on_driver(view)
-
-    def _changes(self, name: str, changed: Mapping[str, Rows], before: Mapping[str, Result]) -> Changes:
-        if name in before:
-            return changes_between(self._version, before[name], self.read(name))
-        return changes_of(self._version, changed[name], self._definitions.views[name].presentation.hidden)
-
     def _change(self, statement: Insert | Delete | Update) -> None:
-        raise UnsupportedError(
-            "INSERT, UPDATE and DELETE statements are not there yet for a mill on Spark",
-            hint="use mill.insert, mill.update and mill.delete with DataFrames",
-        )
+        """Ask Spark for the rows that a statement changes, over what is there at this version; then change them."""
+        definition = self._definitions.changed_rows(statement)
+        info = self._definitions.tables[statement.table].info
+        if not definition.reads:  # VALUES
+            rows = present(by_engine(definition, self._definitions, {}), Presentation())
+            if rows:
+                self.insert(info.name, rows)
+            return
+        self._check_dialect()
+        query = changed_in_spark(statement, info)
+        with self._asking(query.names) as session, self.batch() as batch:
+            found = asked(session, query.text)
+            match statement:
+                case Insert(_, columns):
+                    if (new := inserted(found, columns or info.names, info)) is not None:
+                        batch.insert(info.name, new)
+                case Delete():
+                    if (old := deleted(found, info)) is not None:
+                        batch.delete(info.name, old)
+                case Update():
+                    if (pairs := updated(found, info)) is not None:
+                        batch.delete(info.name, pairs[0])
+                        batch.insert(info.name, pairs[1])
+                case _:
+                    assert_never(statement)
 
     # --- reading
 
@@ -238,20 +285,61 @@ class SparkMill(Scripted):
         return self.read(name).to_arrow()
 
     def _contents(self, definition: Definition) -> Rows:
-        """All rows, with what they are sorted by."""
+        """All rows that readers see, with what they are sorted by. There may be others, beyond the LIMIT."""
         rows = self._engine.contents(definition.name)
         if rows is not None:
             return rows
         kept = _all_columns(definition)
+        frame, how = self._engine.frame(definition.name, kept), definition.presentation
+        if how.limit is not None:
+            order = [(key.column, key.descending, key.nulls_first) for key in how.order]
+            frame = first_rows(frame, order, how.offset + how.limit)
         found: Rows = {}
-        for batch in collected(self._engine.frame(definition.name, kept)).to_batches():
+        for batch in collected(frame).cast(arrow_schema(kept)).to_batches():
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 found[row] = found.get(row, 0) + 1
         return found
 
     def read_frame(self, name: str) -> DataFrame:
-        """The view as it is now, as a DataFrame of the user's session."""
-        return self._spark.createDataFrame(self.read_arrow(name))
+        """The view as it is now, as a DataFrame of the user's session: it stays so, whatever batches come.
+
+        One that lives in buckets, and has no order of its own, does not pass through the driver: see `handed_over`.
+        """
+        with self._lock:
+            self._deploy()
+            definition = self._definitions.view(name)
+            rows = self.read_arrow(name) if definition.presentation.order else self._whole(definition)
+            if isinstance(rows, pa.Table):
+                return local_frame(self._spark, rows, definition.columns)
+            return handed_over(rows, self._spark)
+
+    def _whole(self, definition: Definition) -> pa.Table | DataFrame:
+        """What readers see of a view, where it is."""
+        if definition.presentation.cuts or self._engine.is_on_driver(definition.name):
+            return self.read_arrow(definition.name)
+        return self._engine.frame(definition.name, definition.columns)
+
+    def write(
+        self, name: str, target: str | os.PathLike[str], mode: Literal["versioned", "changes"], keep: int
+    ) -> Callable[[], None]:
+        with self._lock:
+            self._deploy()
+            definition = self._definitions.view(name)
+            owner = Owner.of(self._engine.commit.mill, definition.name, mode, definition.columns)
+            sink = open_sink(
+                self._spark,
+                target,
+                owner,
+                definition.columns,
+                keep=keep,
+                root=self._engine.files.root,
+                version=self._version,
+            )
+            return self._sinks.add(sink, self._moment(definition.name, None))
+
+    def _moment(self, name: str, change: pa.Table | None) -> Moment:
+        definition = self._definitions.views[name]
+        return Moment(self._version, change, lambda: self._whole(definition), self._engine.session)
 
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         with self._lock:
@@ -259,25 +347,35 @@ class SparkMill(Scripted):
 
     def _select(self, query: ParsedQuery) -> Result:
         """Ask Spark, over views and stored tables as they are at this version."""
+        self._check_dialect()
+        definition = self._definitions.query(query)
+        with self._asking(definition.reads) as session:
+            found = collected(session.sql(query.text))
+        rows = found.cast(arrow_schema(definition.columns))
+        return Result(
+            definition.columns, tuple(zip(*(c.to_pylist() for c in rows.columns), strict=True)), self._version
+        )
+
+    @contextmanager
+    def _asking(self, names: Iterable[str]) -> Iterator[SparkSession]:
+        """A session in which views and stored tables have their names, as they are at this version."""
+        self._deploy()
+        session = self._engine.session
+        known = [name for name in names if name in self._definitions.catalog.relations]
+        try:
+            for name in known:
+                self._readable(name).createOrReplaceTempView(name)
+            yield session
+        finally:
+            for name in known:
+                session.catalog.dropTempView(name)
+
+    def _check_dialect(self) -> None:
         if self._dialect != "spark":
             raise UnsupportedError(
                 f"a mill on Spark answers queries in Spark SQL only, not in {self._dialect}",
                 hint="read the views with to_df() and ask Spark",
             )
-        definition = self._definitions.query(query)
-        self._deploy()
-        session = self._engine.session
-        try:
-            for name in definition.reads:
-                self._readable(name).createOrReplaceTempView(name)
-            found = collected(session.sql(query.text))
-        finally:
-            for name in definition.reads:
-                session.catalog.dropTempView(name)
-        rows = found.cast(arrow_schema(definition.columns))
-        return Result(
-            definition.columns, tuple(zip(*(c.to_pylist() for c in rows.columns), strict=True)), self._version
-        )
 
     def _readable(self, name: str) -> DataFrame:
         """A view or stored table, as a DataFrame of the session that we ask."""

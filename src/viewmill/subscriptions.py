@@ -7,9 +7,11 @@ left out, and of a view with LIMIT only the rows within it count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+import pyarrow as pa
 
 from viewmill.algebra.functions import Number
 from viewmill.intake import Row
@@ -57,15 +59,20 @@ class Subscriptions:
     def forget(self, view: str) -> None:
         self._subscribers.pop(view, None)
 
-    def notify(self, changes: Mapping[str, Changes]) -> None:
-        """Call everyone whose view changed. The batch stands whatever they do; what they raise comes out at the end."""
-        failures: list[Exception] = []
+    def notify(self, changes: Mapping[str, Changes], failed: Sequence[Exception] = ()) -> None:
+        """Call everyone whose view changed. The batch stands whatever they do; what they raise comes out at the end.
+
+        So does what has `failed` before, for others who wanted to know of the batch.
+        """
+        failures = list(failed)
         for view, change in changes.items():
             for subscriber in tuple(self._subscribers.get(view, ())) if change else ():
                 try:
                     subscriber(change)
                 except Exception as failure:
                     failures.append(failure)
+        if len(failed) == len(failures) == 1:
+            raise failed[0]
         if failures:
             raise ExceptionGroup("the batch was committed, but subscribers failed", failures)
 
@@ -76,6 +83,12 @@ def changes_of(version: int, change: Mapping[Row, Number], hidden: int) -> Chang
     for row, weight in change.items():
         net[visible(row, hidden)] += int(weight)
     return _listed(version, net)
+
+
+def changes_in(version: int, change: pa.Table) -> Changes:
+    """From the rows of a table whose last column says how often each was added, or, if it is negative, removed."""
+    *columns, weights = (column.to_pylist() for column in change.columns)
+    return _listed(version, Counter(dict(zip(zip(*columns, strict=True), weights, strict=True))))
 
 
 def changes_between(version: int, before: Iterable[Row], after: Iterable[Row]) -> Changes:

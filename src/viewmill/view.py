@@ -4,14 +4,16 @@
     view.to_arrow()                 # everything, at the last committed version
     view["1995-Q1"]                 # the one row whose first column is this
     view.subscribe(print)           # called after every batch that changes the view
+    view.write("s3://bucket/v")     # on Spark: written there, now and after every batch
 
 A handle holds no rows: each read sees the version of that moment.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -36,6 +38,10 @@ class Reader(Protocol):
     def read_frame(self, name: str) -> Any: ...
 
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]: ...
+
+    def write(
+        self, name: str, target: str | os.PathLike[str], mode: Literal["versioned", "changes"], keep: int
+    ) -> Callable[[], None]: ...
 
 
 class View:
@@ -96,6 +102,22 @@ class View:
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call `callback(changes)` after every batch that changes this view. Returns what ends the subscription."""
         return self._reader.follow(self.name, callback)
+
+    def write(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        mode: Literal["versioned", "changes"] = "versioned",
+        keep: int = 2,
+    ) -> Callable[[], None]:
+        """Write the view as it is now, and after every batch from now on; of a mill on Spark only.
+
+        `target` is a path or URI, or a name for Spark's catalog. With mode "versioned" it has the whole view, which
+        `viewmill.read_versioned` reads, and keeps this many versions; with "changes", the rows that each batch added
+        and removed. Either is written before the batch returns. Returns what ends it; to write to the same place
+        again, in this process or another, goes on from what is there.
+        """
+        return self._reader.write(self.name, target, mode, keep)
 
     def __repr__(self) -> str:
         return f"View({self.name!r})"

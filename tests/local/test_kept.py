@@ -469,6 +469,21 @@ def test_a_process_that_dies_after_a_batch_does_not(doomed: Neighbour, tmp_path:
         assert any(stores(kept, program).values())
 
 
+def test_a_process_that_dies_making_a_bucket_leaves_nothing_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, catalog = compiled(TABLES, *VIEWS)
+    path = tmp_path / "bucket"
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_module, "HeldEngine", lambda *_: os._exit(0))
+        if (child := os.fork()) == 0:
+            Kept.create(path, program, catalog)
+        os.waitpid(child, 0)
+    assert not path.exists() and len(list(tmp_path.iterdir())) > 1
+    Kept.create(path, program, catalog).close()
+    assert {file.name for file in tmp_path.iterdir()} == {"bucket", "bucket.lock"}
+
+
 def open_files() -> list[str]:
     links = []
     for file in Path("/proc/self/fd").iterdir():

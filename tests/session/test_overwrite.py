@@ -46,6 +46,6 @@ def test_repeated_rows_and_changes_before_and_after(mill):
 def test_a_table_that_would_be_wrong_stays(mill):
     with pytest.raises(DataError, match="two rows with primary key id = 1"):
         mill.overwrite("t", [(1, 1), (1, 2)])
-    with pytest.raises(BindError, match="cannot overwrite stream \"s\""):
+    with pytest.raises(BindError, match='cannot overwrite stream "s"'):
         mill.overwrite("s", [(1,)])
     assert sorted(mill.view("v")) == [(10, 1), (20, 2)]

@@ -35,6 +35,12 @@ SQL = [
     ("CREATE MATERIALIZED VIEW x WITH (refresh = 'on read') AS SELECT a FROM t", UnsupportedError, "not there yet"),
     ("CREATE MATERIALIZED VIEW x WITH (refresh = 'soon') AS SELECT a FROM t", BindError, "refresh = 'soon' is unknown"),
     ("CREATE MATERIALIZED VIEW x WITH (memory = '1GB') AS SELECT a FROM t", UnsupportedError, "not there yet"),
+    ("CREATE MATERIALIZED VIEW x PARTITION BY (b) AS SELECT a FROM t", BindError, 'view "x" has no column "b"'),
+    (
+        "CREATE MATERIALIZED VIEW x PARTITION BY (a, n) AS SELECT a, count(*) AS n FROM t GROUP BY a",
+        UnsupportedError,
+        'cannot partition view "x" by "n": it is computed',
+    ),
     ("CREATE TABLE x (a INT) WITH (kept = false)", BindError, 'unknown option "kept"'),
     ("DROP TABLE t", BindError, 'cannot drop table "t": view "v" needs it'),
     ("DROP VIEW v", BindError, 'cannot drop view "v": view "w" needs it'),

@@ -13,15 +13,6 @@ from viewmill.engines.spark.anchor import Anchor, anchored
 from viewmill.engines.spark.session import maintenance_session, spark_session
 
 BUCKETS = 4
-HERE = Path(__file__).parent
-
-
-@pytest.hookimpl(tryfirst=True)  # before groups are looked at
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(HERE) and {"spark", "session", "anchor"} & set(item.fixturenames):
-            item.add_marker("spark")
-            item.add_marker(pytest.mark.xdist_group("spark"))  # one worker has the one Spark
 
 
 @pytest.fixture(scope="session")

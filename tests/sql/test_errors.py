@@ -9,6 +9,7 @@ from small_schema import small_catalog
 from viewmill.errors import BindError, ParseError, UnsupportedError, ViewmillError
 from viewmill.sql.bind import bind, bind_delete, bind_insert, bind_update
 from viewmill.sql.parse import parse_statements
+from viewmill.sql.partition import partition_columns
 from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Explain, Insert, Select, Update
 
 SMALL = small_catalog()
@@ -20,8 +21,9 @@ def run(sql: str) -> None:
         match statement:
             case Select(query):
                 bind(query, SMALL, "v")
-            case CreateView(name, query, columns):
-                bind(query, SMALL, name, columns=columns)
+            case CreateView(name, query, columns, partition):
+                bound = bind(query, SMALL, name, columns=columns)
+                partition_columns(partition, [column.name for column in bound.query.columns], f'view "{name}"')
             case Insert():
                 bind_insert(statement, SMALL)
             case Delete():

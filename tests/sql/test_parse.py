@@ -133,3 +133,23 @@ def test_quoted_names() -> None:
 
 def test_nothing() -> None:
     assert parse_statements(" ; -- nothing\n") == []
+
+
+@pytest.mark.parametrize("words", ["partition by", "PARTITIONED BY", "Partition\n  By"])
+def test_partition_by(words: str) -> None:
+    table, stream, view = parse_statements(
+        f"create table t (a int, B int) {words} (b, A) with (stored = false);"
+        f"create foreign table s (a int) server stream {words} (a);"
+        f"create materialized view v (x, y) {words} (Y) with (maintain = 'auto') as select a, b from t"
+    )
+    assert isinstance(table, CreateTable) and isinstance(stream, CreateTable) and isinstance(view, CreateView)
+    assert (table.info.partition_by, table.info.stored) == (("b", "a"), False)
+    assert stream.info.partition_by == ("a",)
+    assert [column.name for column in view.partition_by] == ["y"]
+    assert view.options[0].value == "auto"
+
+
+def test_partition_by_is_left_to_us() -> None:
+    table, view = parse_statements("create table t (a int); create materialized view v as select a from t")
+    assert isinstance(table, CreateTable) and isinstance(view, CreateView)
+    assert table.info.partition_by == () and view.partition_by == ()

@@ -14,7 +14,8 @@ from functools import partial
 from viewmill.algebra.nodes import Expr
 from viewmill.algebra.schema import relations
 from viewmill.catalog import Catalog
-from viewmill.distribute.nodes import Buckets, Distributed, Driver, Mode, Place
+from viewmill.distribute.asked import asked_for, partitioned
+from viewmill.distribute.nodes import Distributed, Driver, Mode, Place
 from viewmill.distribute.passes import ALL_PASSES
 from viewmill.distribute.places import SMALL, Placing
 from viewmill.distribute.repair import Repair, view_place
@@ -36,26 +37,13 @@ def distribute(
 ) -> Distributed:
     """The program, distributed.
 
-    `chosen` are places asked for, by store, view or table; what cannot be had there goes to the driver, with a reason.
+    Relations and views go where their PARTITION BY says. `chosen` are other places asked for, by store, view or table;
+    what cannot be had there goes to the driver, with a reason.
     `known` are the rows of relations; a relation with less than `small` of the rows of the largest is copied.
     """
     placing = Placing(program, catalog, known or {}, small)
     compiler = _Compiler(program, catalog, placing, frozenset(passes), known or {})
-    return compiler.compile(asked_for(program, chosen or {}))
-
-
-def asked_for(program: Program, chosen: Mapping[str, Place]) -> dict[str, Place]:
-    """The places of stores: a view's are those that its output reads, a table's those that hold its rows."""
-    found: dict[str, Place] = {}
-    for name, place in chosen.items():
-        names = {name}
-        if name not in program.stores or name in program.views:
-            names |= relations(program.views[name].output) if name in program.views else frozenset()
-        names |= {s.name for s in program.stores.values() if relations(s.definition) == {name}}
-        for store in names & set(program.stores):
-            if not isinstance(place, Buckets) or set(place.by) <= set(program.stores[store].keys):
-                found[store] = place
-    return {**found, **{name: place for name, place in chosen.items() if name in program.stores and name in found}}
+    return compiler.compile(asked_for(program, {**partitioned(catalog), **(chosen or {})}))
 
 
 def _is_readable(output: Expr, places: Mapping[str, Place]) -> bool:

@@ -98,7 +98,7 @@ class Placing:
 
     @cached_property
     def _meanings(self) -> dict[str, dict[str, set[Column]]]:
-        return {name: _meanings(store.definition) for name, store in self.program.stores.items()}
+        return {name: meanings(store.definition) for name, store in self.program.stores.items()}
 
     @cached_property
     def _classes(self) -> list[frozenset[Column]]:
@@ -205,7 +205,7 @@ def _nested(expr: Expr) -> Iterator[Relation]:
             yield from (atom for atom in walk(node) if isinstance(atom, Relation))
 
 
-def _meanings(definition: Expr) -> dict[str, set[Column]]:
+def meanings(definition: Expr) -> dict[str, set[Column]]:
     """The columns of relations that each variable stands for, those it is set equal to included."""
     found: dict[str, set[Column]] = {}
     links: list[tuple[str, str]] = []

@@ -11,7 +11,6 @@ writer was killed. On object stores, where there is no move, a file appears when
 from __future__ import annotations
 
 import io
-import os
 import uuid
 import zlib
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from viewmill.wording import quoted
 
 _MAGIC = b"VMF1"
 _TRAILER = len(_MAGIC) + 4
+_DRAFT = ".draft"
 
 
 class DamagedFile(DataError):
@@ -69,9 +69,11 @@ class Files:
     def output(self, name: str) -> Iterator[BinaryIO]:
         """A file to write piece by piece, there once the block ends. Who writes it sees to checksums."""
         system, path = self._place[0], self.path(name)
-        draft = f"{path}.{uuid.uuid4().hex}.draft" if self._moves else path
+        folder, _, base = path.rpartition("/")
+        # Spark does not look at names that start with a dot.
+        draft = f"{folder}/.{base}.{uuid.uuid4().hex}{_DRAFT}" if self._moves else path
         try:
-            system.create_dir(os.path.dirname(path), recursive=True)
+            system.create_dir(folder, recursive=True)
             with system.open_output_stream(draft) as out:
                 yield out
             if draft != path:
@@ -111,9 +113,16 @@ class Files:
 
     def names(self, folder: str) -> list[str]:
         """The files of a folder, by name; none if it is not there."""
+        return [name for name in self._all(folder) if not name.endswith(_DRAFT)]
+
+    def drafts(self, folder: str) -> list[str]:
+        """What is being written in a folder, or was by somebody who did not live to the end of it."""
+        return [name for name in self._all(folder) if name.endswith(_DRAFT)]
+
+    def _all(self, folder: str) -> list[str]:
         selector = fs.FileSelector(self.path(folder), allow_not_found=True)
-        found = [info.base_name for info in self._place[0].get_file_info(selector) if info.type == fs.FileType.File]
-        return sorted(name for name in found if not name.endswith(".draft"))
+        infos = self._place[0].get_file_info(selector)
+        return sorted(info.base_name for info in infos if info.type == fs.FileType.File)
 
     def folders(self, folder: str) -> list[str]:
         selector = fs.FileSelector(self.path(folder), allow_not_found=True)
@@ -122,6 +131,16 @@ class Files:
 
     def exists(self, name: str) -> bool:
         return bool(self._place[0].get_file_info(self.path(name)).type != fs.FileType.NotFound)
+
+    def move(self, name: str, to: str) -> None:
+        """A file to another name in the same folder, or in one that is there. One of that name is replaced."""
+        try:
+            self._place[0].move(self.path(name), self.path(to))
+        except OSError as error:
+            raise DataError(
+                f"cannot move {quoted(self.path(name))} to {quoted(self.path(to))}: {_line(error)}",
+                hint="see that the place can be written, and try again",
+            ) from None
 
     def remove(self, name: str) -> None:
         """A file or a folder; that it is gone already is no mistake."""

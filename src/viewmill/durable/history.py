@@ -7,7 +7,7 @@ written for a batch without a commit is never looked at again.
     programs/<fingerprint>              a distributed program
     commits/<number>                    JSON: see `Commit`
     logs/<version>-<batch>/<block>-<bucket>    what arrived in a bucket for a block; driver: what was gathered
-    snapshots/<program>/<bucket>-<version>     a bucket, or the driver, as it was when the version was committed
+    snapshots/<program>-<buckets>/<bucket>-<version>    a bucket of so many, or the driver, at a committed version
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from viewmill.durable.files import DamagedFile, Files
 from viewmill.errors import DataError
 from viewmill.wording import quoted
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,13 @@ class Entry:
 DRIVER = "driver"
 
 
-def snapshot_of(program: str, part: int | str, version: int) -> str:
-    """The file of a bucket, or of the driver."""
-    return f"snapshots/{program}/{part}-{version:012d}"
+def snapshot_of(program: str, buckets: int, part: int | str, version: int) -> str:
+    """The file of one of so many buckets, or of the driver."""
+    return f"{_snapshots(program, buckets)}/{part}-{version:012d}"
+
+
+def _snapshots(program: str, buckets: int) -> str:
+    return f"snapshots/{program}-{buckets}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +68,16 @@ class Commit:
 
     `entries` are the batches since the oldest snapshot, the newest last. `snapshots` holds a version for each bucket,
     `driver` that of the driver's; a version of 0 is the empty state, which needs no file. `saved` are the bytes of
-    these snapshots, `logged` those of the logs since. `definitions` are the statements
-    that made the tables and views. `label` is that of all buckets, and `touched` the relations that have ever
-    changed. `sources` are the last batch numbers of streams that feed the mill.
+    these snapshots, `logged` those of the logs since. `definitions` are the statements that made the tables and views;
+    if the program is `stale`, it is not yet that of all of them. `label` is that of all buckets, and `touched` the
+    relations that have ever changed. `sources` are the last batch numbers of streams that feed the mill.
     """
 
     number: int = 0
     version: int = 0
     mill: str = ""
     program: str = ""
+    stale: bool = False
     dialect: str = "spark"
     definitions: tuple[str, ...] = ()
     buckets: int = 0
@@ -103,6 +108,10 @@ class Commit:
         """Entries that every snapshot includes are not needed."""
         oldest = min((*self.snapshots, self.driver), default=0)
         return replace(self, entries=tuple(entry for entry in self.entries if entry.version > oldest))
+
+    def snapshot(self, part: int | str, version: int) -> str:
+        """The file of a bucket, or of the driver, as it was at a version."""
+        return snapshot_of(self.program, self.buckets, part, version)
 
     def since(self, version: int) -> tuple[Entry, ...]:
         return tuple(entry for entry in self.entries if entry.version > version)
@@ -139,18 +148,21 @@ class History:
         for folder in self.files.folders("logs"):
             if f"logs/{folder}" not in kept and int(folder.split("-")[0]) <= commit.version:
                 self.files.remove(f"logs/{folder}")
+        kept_folder = _snapshots(commit.program, commit.buckets)
         for folder in self.files.folders("snapshots"):
-            if folder != commit.program:
+            if f"snapshots/{folder}" != kept_folder:
                 self.files.remove(f"snapshots/{folder}")
-        needed = {snapshot_of(commit.program, bucket, version) for bucket, version in enumerate(commit.snapshots)}
-        needed.add(snapshot_of(commit.program, DRIVER, commit.driver))
-        folder = f"snapshots/{commit.program}"
-        for name in self.files.names(folder):
-            if f"{folder}/{name}" not in needed:
-                self.files.remove(f"{folder}/{name}")
+        needed = {commit.snapshot(bucket, version) for bucket, version in enumerate(commit.snapshots)}
+        needed.add(commit.snapshot(DRIVER, commit.driver))
+        for name in self.files.names(kept_folder):
+            if f"{kept_folder}/{name}" not in needed:
+                self.files.remove(f"{kept_folder}/{name}")
         for name in self.files.names("programs"):
             if name != commit.program:
                 self.files.remove(f"programs/{name}")
+        for folder in ("commits", "programs", kept_folder):  # nobody writes there now, unless nobody waits for it
+            for name in self.files.drafts(folder):
+                self.files.remove(f"{folder}/{name}")
 
 
 def _commit(data: dict[str, Any], path: str) -> Commit:

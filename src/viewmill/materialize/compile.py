@@ -2,9 +2,10 @@
 
 A view is peeled first: where its outermost operators are non-linear (AVG = sum / count, HAVING, DISTINCT) and read no
 relation themselves, they are computed when the view is read, and only the linear bodies below become stores. So is a
-comparison of all rows with one value that moves with them (`compared.py`). Then, for every store and every relation in its definition, a strategy gives the statement that follows the change. Statements may
-ask for more stores; these are compiled in turn until none is missing (DBToaster's worklist). Equal definitions
-share one store, across relations and across all views of a mill.
+comparison of all rows with one value that moves with them (`compared.py`). Then, for every store and every relation in
+its definition, a strategy gives the statement that follows the change. Statements may ask for more stores; these are
+compiled in turn until none is missing (DBToaster's worklist). Equal definitions share one store, across relations and
+across all views of a mill.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 CREATE TABLE t (a INT PRIMARY KEY, b STRING) WITH (stored = false)     CREATE STREAM s (...)
 CREATE FOREIGN TABLE s (...) SERVER stream                             the same stream, in Umbra's words
 CREATE MATERIALIZED VIEW v WITH (maintain = 'recursive') AS SELECT ...
+
+A table, stream or view may say by which columns its rows are spread: `partition.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.errors import BindError, UnsupportedError
 from viewmill.sql.cursor import Cursor, is_word
 from viewmill.sql.grammar import checked_query, parse_tokens
+from viewmill.sql.partition import partition_by, partition_columns
 from viewmill.sql.positions import SqlText, span_of
 from viewmill.sql.statements import CreateTable, CreateView, Drop, Option
 from viewmill.sql.types import from_sqlglot
+from viewmill.wording import quoted
 
 
 def create(cursor: Cursor, dialect: str) -> CreateTable | CreateView:
@@ -69,6 +73,7 @@ def _view(cursor: Cursor, dialect: str, replace: bool) -> CreateView:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name, span = cursor.name("the name of the view")
     columns = _column_names(cursor) if cursor.peek("(") else ()
+    partition = partition_by(cursor)
     options = _options(cursor)
     cursor.expect("AS")
     query = cursor.rest
@@ -79,7 +84,7 @@ def _view(cursor: Cursor, dialect: str, replace: bool) -> CreateView:
         after.end()
     _check_unique(options)
     parsed = checked_query(parse_tokens(cursor.sql, query[:cut], dialect))
-    return CreateView(name, parsed, columns, options, replace, if_not_exists, span)
+    return CreateView(name, parsed, columns, partition, options, replace, if_not_exists, span)
 
 
 def _column_names(cursor: Cursor) -> tuple[str, ...]:
@@ -146,20 +151,23 @@ def _table(cursor: Cursor, dialect: str, kind: Literal["table", "stream"], *, fo
     name, span = cursor.name(f"the name of the {kind}")
     if not cursor.peek("("):
         cursor.fail("expected a list of columns in parentheses")
-    columns = cursor.parenthesised()
+    declared = cursor.parenthesised()
     if foreign:
         cursor.expect("SERVER", "STREAM")
         kind = "stream"
+    partition = partition_by(cursor)
     options = _options(cursor)
     cursor.end()
     _check_unique(options)
     # sqlglot knows no streams, but a column list is a column list.
     words = (_word(TokenType.CREATE, cursor.tokens[0]), _word(TokenType.TABLE, cursor.tokens[1]))
-    parsed = parse_tokens(cursor.sql, (*words, cursor.tokens[name_token], *columns), dialect)
+    parsed = parse_tokens(cursor.sql, (*words, cursor.tokens[name_token], *declared), dialect)
     schema = parsed.tree.this
     assert isinstance(schema, exp.Schema)
     text = SqlText(cursor.sql, cursor.tokens)
-    info = RelationInfo(name, *_columns(schema, text), kind=kind, stored=_stored(options, kind))
+    columns, key = _columns(schema, text)
+    by = partition_columns(partition, [column.name for column in columns], f"{kind} {quoted(name)}")
+    info = RelationInfo(name, columns, key, kind=kind, stored=_stored(options, kind), partition_by=by)
     return CreateTable(info, if_not_exists, span)
 
 

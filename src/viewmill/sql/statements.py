@@ -43,8 +43,16 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedColumn:
+    """A column by the name it has in a clause, which is not looked up yet."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTable:
-    """`CREATE TABLE | STREAM name (column type, ...) [WITH (stored = false)]`"""
+    """`CREATE TABLE | STREAM name (column type, ...) [PARTITION BY (columns)] [WITH (stored = false)]`"""
 
     info: RelationInfo
     if_not_exists: bool
@@ -53,7 +61,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """`CREATE MATERIALIZED VIEW name [(columns)] [WITH (options)] AS query [WITH (options)]`
+    """`CREATE MATERIALIZED VIEW name [(columns)] [PARTITION BY (columns)] [WITH (options)] AS query [WITH (options)]`
 
     `columns` is empty where the query names them.
     """
@@ -61,6 +69,7 @@ class CreateView:
     name: str
     query: ParsedQuery
     columns: tuple[str, ...]
+    partition_by: tuple[NamedColumn, ...]
     options: tuple[Option, ...]
     or_replace: bool
     if_not_exists: bool

@@ -146,8 +146,10 @@ class Interpreter:
             return {}
         after = self._rows(plan.restricted, plan.columns, State(self._tables, touched))
         swapped = self._swap({name: self._journal[name] for name in touched})
-        before = self._rows(plan.restricted, plan.columns, State(self._tables, touched))
-        self._swap(swapped)
+        try:
+            before = self._rows(plan.restricted, plan.columns, State(self._tables, touched))
+        finally:
+            self._swap(swapped)
         difference = {row: after.get(row, 0) - before.get(row, 0) for row in {**before, **after}}
         return {row: weight for row, weight in difference.items() if weight}
 

@@ -26,6 +26,7 @@ from viewmill.engines.local import column_loops as loops
 from viewmill.engines.local.dictionary import Dictionary, Ints, address
 from viewmill.engines.local.scalars import NULL
 from viewmill.engines.local.values import LEAST, MOST, encode
+from viewmill.numbers import flags, numbers
 from viewmill.types import INTEGER_BITS, Type
 from viewmill.values import Misfit, fit
 
@@ -268,7 +269,7 @@ class _Converted:
     codes: Callable[[Doubles, Mask], Ints | None]
 
     def __call__(self, array: pa.Array, dictionary: Dictionary) -> Column | None:
-        nulls: Mask = array.is_null().to_numpy(zero_copy_only=False)
+        nulls: Mask = flags(array.is_null())
         doubles = self.doubles(array, nulls)
         codes = self.codes(doubles, nulls) if doubles is not None else None
         if codes is None:
@@ -278,13 +279,13 @@ class _Converted:
 
 
 def _doubles_of(array: pa.Array, nulls: Mask) -> Doubles | None:
-    doubles: Doubles = array.to_numpy(zero_copy_only=False).astype(np.float64)
+    doubles: Doubles = numbers(array.fill_null(0.0)).astype(np.float64)
     return doubles
 
 
 def _int_doubles(array: pa.Array, nulls: Mask) -> Doubles | None:
     try:
-        integers = array.cast(pa.int64()).fill_null(0).to_numpy()
+        integers = numbers(array.cast(pa.int64()).fill_null(0))
     except pa.ArrowInvalid:
         return None
     inside = (-_EXACT_INTEGER <= integers) & (integers <= _EXACT_INTEGER)
@@ -380,7 +381,7 @@ class _Indexed:
         if values is None:
             return None
         known = np.append(values.codes(len(array.dictionary)), NULL)
-        indices = array.indices.cast(pa.int64()).fill_null(len(known) - 1).to_numpy()
+        indices = numbers(array.indices.cast(pa.int64()).fill_null(len(known) - 1))
         return _column(known[indices])
 
 

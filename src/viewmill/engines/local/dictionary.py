@@ -23,6 +23,7 @@ from viewmill.engines.local import interning
 from viewmill.engines.local.memory import Anonymous, Memory, Shared
 from viewmill.engines.local.scalars import NULL
 from viewmill.errors import DataError, InternalError
+from viewmill.numbers import numbers
 from viewmill.types import BINARY, STRING, Type
 from viewmill.wording import shown
 
@@ -258,7 +259,7 @@ class Dictionary:
     def rank_table(self) -> Ints:
         """For each code, how many strings come before its own in the order of their bytes, which is that of SQL."""
         if len(self._ranks) < len(self):
-            order = pc.sort_indices(self._whole(pa.large_binary())).to_numpy()
+            order = numbers(pc.sort_indices(self._whole(pa.large_binary())))
             ranks = np.empty(len(order), np.int64)
             ranks[order] = np.arange(len(order))
             self._ranks = ranks

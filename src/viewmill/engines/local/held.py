@@ -7,16 +7,15 @@ Batches begin and are undone by the hand of who owns the memory (`kept.py`). Wha
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from viewmill.algebra.functions import EXACT
-from viewmill.arrow import arrow_type
-from viewmill.catalog import Catalog, RelationInfo
+from viewmill.arrow import arrow_schema, arrow_table, arrow_type
+from viewmill.catalog import Catalog, ColumnInfo
 from viewmill.engines.interpreter.tables import Rows, Table
 from viewmill.engines.local import layout
 from viewmill.engines.local.decode import decode_columns
@@ -26,13 +25,12 @@ from viewmill.engines.local.many import Group
 from viewmill.engines.local.memory import Shared
 from viewmill.engines.local.pending import Pending
 from viewmill.engines.local.placement import source_of
-from viewmill.engines.local.plans import known_plan
 from viewmill.engines.local.pool_tables import weight_code
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.ready import Ready
 from viewmill.engines.local.run import CompiledEngine, Declined
+from viewmill.engines.local.scalars import same_form
 from viewmill.engines.local.sources import Source
-from viewmill.engines.local.triggers import TriggerPlan
 from viewmill.engines.local.values import TooWide, encode
 from viewmill.engines.local.wide import Wide
 from viewmill.errors import InternalError
@@ -229,9 +227,48 @@ class HeldEngine(CompiledEngine):
         for name in self._wanted.get(pending.relation, ()):
             self._give(name, *self._encoded(trigger, name, changes[name]))
 
-    def _planned(self, info: RelationInfo) -> TriggerPlan:
-        trigger = self.program.triggers[info.name]
-        return known_plan(trigger, info, self._placed, partial(super()._planned, info))
+    # --- what a batch does to views
+
+    def watch(self, views: Iterable[str]) -> None:
+        """Compile what `change` runs. It may need an index, which had better be there before a batch begins."""
+        for view in views if self.wide is None else ():
+            self._watch(view)
+
+    def change(self, view: str, columns: Sequence[ColumnInfo]) -> pa.Table:
+        """What the batch has done to a view's leading columns so far: rows that differ, each with its `weight_`."""
+        codes = self._changed_codes(view, [column.type for column in columns])
+        if codes is None:
+            rows = self._changed_rows(view, len(columns))
+            table = arrow_table(columns, rows)
+            weights = np.fromiter(rows.values(), np.int64, len(rows))
+        else:
+            keys, weights = codes
+            arrays = decode_columns(keys, [column.type for column in columns], self.dictionary)
+            table = pa.table(arrays, schema=arrow_schema(columns))
+        return table.append_column(pa.field(WEIGHT, pa.int64(), nullable=False), pa.array(weights))
+
+    def _changed_codes(self, view: str, types: Sequence[Type]) -> tuple[Ints, Ints] | None:
+        """By compiled code; None if it has none, or declines."""
+        watch = self._watch(view) if self.wide is None else None
+        if watch is None or not all(map(same_form, watch.rows.types, types)):
+            return None
+        width, parts = len(watch.rows.keys), []
+        for before, sign in ((False, 1), (True, -1)):
+            if watch.run(self._flags_at, before=before):
+                self._forget()
+                return None
+            arrays = watch.out.arrays
+            rows = arrays.out[: arrays.block[layout.EMITTED]]
+            parts.append((rows[:, : len(types)].copy(), sign * rows[:, width]))
+        return _net(np.concatenate([keys for keys, _ in parts]), np.concatenate([weights for _, weights in parts]))
+
+    def _changed_rows(self, view: str, width: int) -> Rows:
+        with decimal.localcontext(EXACT):
+            change = self._interpreted_change(view) if self.wide is None else self.wide.change(view)
+        net: Rows = {}
+        for row, weight in change.items():
+            net[row[:width]] = net.get(row[:width], 0) + weight
+        return {row: weight for row, weight in net.items() if weight}
 
     # --- what triggers give out
 
@@ -267,3 +304,15 @@ class HeldEngine(CompiledEngine):
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _net(keys: Ints, weights: Ints) -> tuple[Ints, Ints]:
+    """Every row once, with the sum of its weights, if that is not 0."""
+    if not len(keys):
+        return keys, weights
+    order = np.lexsort(keys.T)
+    keys, weights = keys[order], weights[order]
+    starts = np.flatnonzero(np.concatenate(([True], (keys[1:] != keys[:-1]).any(axis=1))))
+    sums = np.add.reduceat(weights, starts)
+    some = sums != 0
+    return keys[starts[some]], sums[some]

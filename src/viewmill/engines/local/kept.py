@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +31,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from viewmill.catalog import Catalog
+from viewmill.catalog import Catalog, ColumnInfo
 from viewmill.engines.interpreter.tables import Rows, Table
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.held import Found, HeldEngine
@@ -124,10 +124,10 @@ class Kept:
         """A new bucket. It is at its path as a whole, or not at all."""
         lock = Lock(path)
         lock.take(patience)
-        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+        draft = path.with_name(f"{path.name}.new")
         region: Region | None = None
         try:
-            draft.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)  # whoever left one here did not live to give back the lock
             region = Region.create(draft)
             kept = cls(lock, region, program, catalog)
             kept._engine = make(region)
@@ -498,6 +498,23 @@ class Kept:
             self._engine.use(program, catalog, tables)
             self.program, self.catalog = program, catalog
             self._write_program()
+
+    # --- what a batch does to views
+
+    def watch(self, views: Iterable[str]) -> None:
+        """To be called before a batch of which the `change` of these views will be asked for."""
+        with self._changing():
+            self._engine.watch(views)
+
+    def change(self, view: str, columns: Sequence[ColumnInfo]) -> pa.Table:
+        """What the batch has done to a view so far: the leading columns of rows that differ, and `weight_`.
+
+        Law: what was there before the batch, and this, is what is there now. Taken away are exactly the values that
+        were there, also where they are doubles.
+        """
+        if not self._in_batch:
+            raise InternalError(f"the bucket {self.path} has no batch to tell the changes of")
+        return self._engine.change(view, columns)
 
     # --- reading; what is compiled for it may need an index, or a string
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
@@ -26,7 +25,7 @@ import llvmlite
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from viewmill.engines.local.codecache import directory
+from viewmill.cache import directory, keep
 from viewmill.engines.local.wordcode import WordFunction, WordModule
 
 _SPEED = 3
@@ -60,28 +59,45 @@ class CFunction:
     def __call__(self, *arguments: int) -> int:
         return self._call(*arguments)
 
+    @property
+    def is_prepared(self) -> bool:
+        return self._library.is_prepared
+
+    def prepare(self) -> None:
+        """Compile it now, in any thread."""
+        self._library.prepare()
+
 
 class Library:
     def __init__(self, name: str, *, kept: bool = True) -> None:
         self.name = name
         self._kept = kept
         self._exports: list[WordFunction] = []
+        self._code: bytes | None = None
 
     def export(self, function: Callable[..., Any] | WordFunction) -> CFunction:
         words = function if isinstance(function, WordFunction) else WordFunction(function, inlined=False)
         self._exports.append(words)
         return CFunction(self, words)
 
+    @property
+    def is_prepared(self) -> bool:
+        return self._code is not None or "_engine" in self.__dict__
+
+    def prepare(self) -> None:
+        if not self.is_prepared:
+            self._code = self._object()
+
     def address(self, symbol: str) -> int:
         return int(self._engine.get_function_address(symbol))
 
     @cached_property
     def _engine(self) -> Any:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
+        self.prepare()
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-        engine.add_object_file(llvm.ObjectFileRef.from_data(self._object()))
+        engine.add_object_file(llvm.ObjectFileRef.from_data(self._code))
         engine.finalize_object()
+        self._code = None
         return engine
 
     def _object(self) -> bytes:
@@ -121,6 +137,8 @@ def _processor() -> tuple[str, str]:
 
 def _machine() -> Any:
     """This machine, with all that its processor has."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     triple = llvm.get_process_triple()
     static = triple.startswith(("x86", "i386", "i686"))
     name, features = _processor()
@@ -132,14 +150,3 @@ def _machine() -> Any:
         codemodel="jitdefault",
         jit=True,
     )
-
-
-def keep(path: Path, code: bytes) -> None:
-    """A whole file or none, also with several processes at it. Where nothing can be written, nothing is kept."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_bytes(code)
-        draft.replace(path)
-    except OSError:
-        pass

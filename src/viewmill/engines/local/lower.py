@@ -79,6 +79,10 @@ class _Function(ExpressionLoops):
         self._begin(tree.types, tree.not_null)
         self._outs: dict[str, None] = {}
         self._totals: dict[str, list[str]] = {}
+        for write in step.writes if step.then == "put" else ():
+            # A store is put in its new state also where there is nothing to loop over: `store := 0` empties it.
+            self._pool(write.target.pool)
+            self._outs[write.target.pool] = None
         for leaf in tree.root.leaves:
             self._leaf(leaf, [])
         for branch in tree.root.branches.values():

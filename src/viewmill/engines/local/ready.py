@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from viewmill.engines.local.dictionary import Dictionary
-from viewmill.engines.local.generated import compiled
+from viewmill.engines.local.generated import compile_all, compiled
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.libraries import CFunction
 from viewmill.engines.local.lowered import Lowered, Word
@@ -42,6 +42,7 @@ class Ready:
         self.columns = frozenset[str]().union(*(f.columns for f in plan.lowered))
         self._around = around
         self._keep: list[tuple[CFunction, Ints]] = []
+        compile_all([lowered.source for lowered in plan.lowered])
         functions, nothing = self._pairs(plan.functions), Group(())
         self.schedule = Schedule(self.temporary, functions, self.targets)
         self._bare = Schedule(nothing, functions, nothing)

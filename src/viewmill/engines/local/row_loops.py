@@ -23,14 +23,20 @@ class RowLoops(Writing):
         """The rows of the pending batch, from first to last."""
         i = self._fresh("i")
         at = len(self._columns)
-        self._bases["c_weight"], self._bases["s_weight"] = f"peek(batch, {2 * at})", f"peek(batch, {2 * at + 1})"
+        self._bases["cw"], self._bases["sw"] = f"peek(batch, {2 * at})", f"peek(batch, {2 * at + 1})"
         with self._inside(f"for {i} in range(rows):"):
             for field_, var in zip(atom.fields, atom.vars, strict=True):
-                plain = re.sub(r"\W", "_", field_, flags=re.ASCII)
-                self._column_of[f"c_{plain}"] = field_
+                plain = self._plain(field_)
                 self._late[self._scalars.name(var)] = f"peek(c_{plain}, {i} * s_{plain})"
             with self._binding(*atom.vars):
-                then([Weight(f"peek(c_weight, {i} * s_weight)", BIGINT)])
+                then([Weight(f"peek(cw, {i} * sw)", BIGINT)])
+
+    def _plain(self, field_: str) -> str:
+        """The name of a column in the code, which no other column has, and nothing else."""
+        plain = re.sub(r"\W", "_", field_, flags=re.ASCII)
+        while self._column_of.setdefault(f"c_{plain}", field_) != field_:
+            plain += "_"
+        return plain
 
     def _any_row(self, factor: Exists, then: Then) -> None:
         """Each row of the batch as one of a set, whatever its weight."""

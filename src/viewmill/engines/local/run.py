@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 import numpy as np
@@ -25,11 +26,13 @@ from viewmill.engines.local import layout
 from viewmill.engines.local.columnar import Columnar
 from viewmill.engines.local.decode import decode_columns, decode_rows
 from viewmill.engines.local.dictionary import Dictionary
+from viewmill.engines.local.generated import compile_all
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.many import Group, run_schedule
 from viewmill.engines.local.memory import Memory
 from viewmill.engines.local.pending import Pending, PendingRows
 from viewmill.engines.local.placement import doubles, place
+from viewmill.engines.local.plans import known_plan
 from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.ready import Ready
@@ -278,6 +281,7 @@ class CompiledEngine:
 
     def _fire(self, batch: Sequence[Pending], *, first: bool = False) -> None:
         """Triggers of several relations, one after the other; what can wait is evaluated anew once, at the end."""
+        self._compile_ahead([pending.relation for pending in batch if pending.count])
         moved = [(self._trigger(pending.relation), pending) for pending in batch if pending.count]
         begin = first and len(moved) == 1 and self._last.keys() == {("on", moved[0][1].relation)}
         if first and not begin:
@@ -449,8 +453,18 @@ class CompiledEngine:
                 self._triggers[relation] = Ready(interpreted_trigger(self.program, info, str(reason)), self)
         return self._triggers[relation]
 
+    def _compile_ahead(self, relations: Sequence[str]) -> None:
+        """Compile the triggers that are missing together: that takes less time than one after the other."""
+        missing = [name for name in relations if name not in self._triggers]
+        sources: list[str] = []
+        for relation in missing if len(missing) > 1 else ():
+            with suppress(CannotLower):
+                sources += [lowered.source for lowered in self._planned(self._catalog.relations[relation]).lowered]
+        compile_all(sources)
+
     def _planned(self, info: RelationInfo) -> TriggerPlan:
-        return plan_trigger(self.program, info, self._placed)
+        trigger = self.program.triggers[info.name]
+        return known_plan(trigger, info, self._placed, lambda: plan_trigger(self.program, info, self._placed))
 
     def pool(self, name: str) -> Pool:
         return self._pools[name]

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
+from viewmill.numbers import flags
 
 TEXT = "text"
 """The variable that stands for the string."""
@@ -129,7 +130,7 @@ def _case(op: str, texts: pa.Array) -> pa.Array:
 
 
 def is_ascii(texts: pa.Array) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.string_is_ascii(texts).to_numpy(zero_copy_only=False)
+    found: NDArray[np.bool_] = flags(pc.string_is_ascii(texts))
     return found
 
 

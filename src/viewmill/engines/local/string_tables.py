@@ -28,6 +28,7 @@ from viewmill.engines.local.string_arrays import TEXT, BeyondAscii, CannotVector
 from viewmill.engines.local.values import encode
 from viewmill.engines.local.wordcode import words
 from viewmill.errors import DataError, InternalError
+from viewmill.numbers import numbers
 from viewmill.types import STRING, Type
 
 FAILED = 8
@@ -130,7 +131,7 @@ class StringTable:
     def _codes(self, values: pa.Array) -> Ints:
         if self.type == STRING:
             return self._dictionary.codes(values, derived=True)
-        codes: Ints = values.cast(pa.int64()).to_numpy()
+        codes: Ints = numbers(values.cast(pa.int64()))
         return codes
 
     def miss(self, code: int) -> int:

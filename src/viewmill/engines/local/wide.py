@@ -84,6 +84,10 @@ class Wide:
     def contents(self, view: str) -> Rows:
         return self._slow.contents(view)
 
+    def change(self, view: str) -> Rows:
+        """What the batch has done to a view so far."""
+        return self._slow._view_change(self._slow.program.views[view])
+
     def store(self, name: str) -> Rows:
         return self._slow.store(name)
 

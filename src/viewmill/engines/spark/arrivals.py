@@ -14,6 +14,7 @@ from viewmill.engines.local.pending import PendingData
 from viewmill.engines.spark.incoming import split
 from viewmill.engines.spark.message import read
 from viewmill.engines.spark.work import Deployed
+from viewmill.numbers import numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ Arrivals = dict[str, Arrival]
 def from_source(deployed: Deployed, relations: tuple[str, ...], table: pa.Table) -> Arrivals:
     """Rows of a batch that Spark brought here."""
     found = split(deployed.sends(relations), table)
-    return {name: Arrival(rows, counts.to_numpy()) for name, (rows, counts) in found.items()}
+    return {name: Arrival(rows, numbers(counts)) for name, (rows, counts) in found.items()}
 
 
 def from_messages(deployed: Deployed, table: pa.Table) -> Arrivals:
@@ -51,7 +52,7 @@ def from_messages(deployed: Deployed, table: pa.Table) -> Arrivals:
     for name, batch in read(deployed.format, table).items():
         if name in deployed.counted:
             last = batch.num_columns - 1
-            arrivals[name] = Arrival(batch.select(list(range(last))), batch.column(last).to_numpy())
+            arrivals[name] = Arrival(batch.select(list(range(last))), numbers(batch.column(last)))
         else:
             arrivals[name] = Arrival(batch)
     return arrivals

@@ -9,9 +9,7 @@ the driver dies, buckets find by their labels that they are ahead, and go back.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import pickle
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,19 +26,22 @@ from viewmill.catalog import ColumnInfo
 from viewmill.distribute.nodes import WEIGHT, Driver, Everywhere
 from viewmill.durable.files import Files
 from viewmill.durable.history import DRIVER as DRIVER_PART
-from viewmill.durable.history import Commit, Entry, History, snapshot_of
+from viewmill.durable.history import Commit, Entry, History
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.anchor import Anchor, anchored, stage
 from viewmill.engines.spark.arrivals import Arrivals, from_messages
+from viewmill.engines.spark.changed import CHANGE, change_of_rows, gathered_changes
 from viewmill.engines.spark.columns import spark_type
 from viewmill.engines.spark.driver import DriverState
 from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.incoming import incoming, where_they_are
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
+from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
+from viewmill.engines.spark.progress import shown
 from viewmill.engines.spark.reading import table_reader, view_reader
 from viewmill.engines.spark.refusals import REFUSAL, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
-from viewmill.engines.spark.session import maintenance_session
+from viewmill.engines.spark.session import maintenance_session, use_buckets
 from viewmill.engines.spark.source import source_task
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
 from viewmill.engines.spark.work import Deployed, Point, Saves, Work, deploy, from_log, to_log
@@ -53,11 +54,14 @@ SAVE_AFTER_BATCHES = 64
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What came back from a job: rows for the driver, the messages they came in, and what the tasks say they did."""
+    """What came back from a job: rows for the driver, and the messages they came in; what the tasks say they did, and
+    messages about what that did to views.
+    """
 
     arrivals: Arrivals
     messages: pa.Table
     reports: Sequence[Report]
+    changes: pa.Table
 
 
 class SparkEngine:
@@ -78,21 +82,24 @@ class SparkEngine:
 
     # --- programs
 
-    def define(self, definitions: tuple[str, ...]) -> None:
-        """Statements that change no program, or one that nothing has run on yet: it is deployed when it is needed."""
-        commit = replace(self.commit, number=self.commit.number + 1, definitions=definitions)
+    def define(self, definitions: tuple[str, ...], *, stale: bool) -> None:
+        """Go on with other definitions. If they make the program `stale`, another is installed when it is needed."""
+        number, stale = self.commit.number + 1, stale or self.commit.stale
+        commit = replace(self.commit, number=number, definitions=definitions, stale=stale)
         self._history.commit(commit)
         self.commit = commit
 
     def install(self, deployed: Deployed) -> None:
         """Go on with another program. Its stores are filled from the rows of stored tables, by Spark."""
-        fingerprint = _fingerprint(deployed)
+        # A name of its own for every attempt: what tasks write that outlived a driver is not taken for this one's.
+        fingerprint = uuid.uuid4().hex
         deploy(self._history.files, deployed, fingerprint)
         empty = (0,) * self.commit.buckets
         commit = replace(
             self.commit,
             number=self.commit.number + 1,
             program=fingerprint,
+            stale=False,
             entries=(),
             snapshots=empty,
             saved=empty,
@@ -112,9 +119,10 @@ class SparkEngine:
         """The commit with stores that hold what the tables hold: one batch with all their rows, and snapshots of it."""
         rows = {name: self.rows(name).withColumn(WEIGHT, F.lit(Op.INSERT.code(0)).cast("bigint")) for name in tables}
         entry = Entry(commit.version, uuid.uuid4().hex, tuple(tables), len(deployed.steps(tuple(tables))))
-        gathered = self._run(deployed, commit, entry, rows, Saves(after=frozenset(range(commit.buckets))))
+        with shown(self.session, "filling the views"):
+            gathered = self._run(deployed, commit, entry, rows, Saves(after=frozenset(range(commit.buckets))))
         driver.take(deployed.plan(entry.relations), gathered.arrivals, frozenset())
-        self._history.files.write(snapshot_of(commit.program, DRIVER_PART, commit.version), driver.saved())
+        self._history.files.write(commit.snapshot(DRIVER_PART, commit.version), driver.saved())
         sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
         return replace(
             commit,
@@ -123,6 +131,46 @@ class SparkEngine:
             saved=tuple(sizes[bucket] for bucket in range(commit.buckets)),
             driver=commit.version,
         )
+
+    def rebucket(self, buckets: int) -> None:
+        """Go on with another number of buckets: their stores move, in one job, and are theirs with the commit."""
+        old, nothing = self.commit, (0,) * buckets
+        commit = replace(old, number=old.number + 1, buckets=buckets, snapshots=nothing, saved=nothing, logged=nothing)
+        here = self._anchored()
+        use_buckets(self.session, buckets)
+        anchor = anchored(self.session, buckets)
+        try:
+            if old.program:
+                commit = self._with_driver(replace(commit, entries=()))
+            if old.label:  # else the buckets are empty
+                commit = self._moved(here, old, commit, anchor)
+            self._history.commit(commit)
+        except BaseException:
+            use_buckets(self.session, old.buckets)
+            anchor.release()
+            raise
+        here.release()
+        self.commit, self._anchor = commit, anchor
+        self._clean()
+
+    def _moved(self, here: Anchor, old: Commit, commit: Commit, anchor: Anchor) -> Commit:
+        """The commit with snapshots of new buckets that hold what the old ones do."""
+        version = commit.version
+        commit = replace(commit, label=f"{version}-{uuid.uuid4().hex}/moved")
+        stores = here.frame.mapInArrow(leaving(self._point(old), commit.buckets), STORES_DDL)
+        with shown(self.session, f"moving to {commit.buckets} buckets"):
+            told = collected(stage(anchor, stores, arriving(self._point(commit), version), REPORTS_DDL))
+        reports = [Report(**json.loads(report)) for report in told.column("report").to_pylist()]
+        sizes = {report.bucket: report.saved for report in reports}
+        saved = tuple(sizes[bucket] for bucket in range(commit.buckets))
+        return replace(commit, snapshots=(version,) * commit.buckets, saved=saved)
+
+    def _with_driver(self, commit: Commit) -> Commit:
+        """The commit with a snapshot of the driver as it is."""
+        if not commit.version:
+            return commit
+        self._history.files.write(commit.snapshot(DRIVER_PART, commit.version), self.driver.saved())
+        return replace(commit, driver=commit.version)
 
     @property
     def deployed(self) -> Deployed:
@@ -142,7 +190,7 @@ class SparkEngine:
         files = self._history.files
         driver = DriverState(self.deployed)
         if commit.driver:
-            driver.restore(files.read(snapshot_of(commit.program, DRIVER_PART, commit.driver)))
+            driver.restore(files.read(commit.snapshot(DRIVER_PART, commit.driver)))
         for entry in commit.since(commit.driver):
             if entry.gathered:
                 arrivals = from_messages(self.deployed, from_log(files.read(entry.driver_log)))
@@ -154,25 +202,32 @@ class SparkEngine:
     def apply(
         self,
         batch: Mapping[str, DataFrame],
-        watched: frozenset[str] = frozenset(),
+        watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
         sources: Mapping[str, int] | None = None,
-    ) -> dict[str, Rows]:
+    ) -> dict[str, pa.Table]:
         """Take a batch: for each relation, rows with counts (`frames.counted`). All or nothing.
 
-        `sources` are numbers to commit with it, of the batches of streams that it is made of.
+        Returns what it did to the leading columns of watched views: rows, each with its `weight_`. `Untold` is raised
+        if that cannot be told of one. `sources` are numbers to commit with the batch, of those of streams that it is
+        made of.
         """
+        watched = watched or {}
         relations = tuple(sorted(name for name in batch if name in self.deployed.relations))
         entry = Entry(self.commit.version + 1, uuid.uuid4().hex, relations)
         if not relations:  # no view looks at any of this
             self._commit(self.commit.after(replace(entry, relations=tuple(sorted(batch))), sources))
-            return {name: {} for name in watched}
+            return gathered_changes(MESSAGES.empty_table(), watched)
         entry = replace(entry, blocks=len(self.deployed.steps(relations)))
-        gathered = self._run(self.deployed, self.commit, entry, batch, Saves(before=self._due()))
+        in_buckets = {name: columns for name, columns in watched.items() if not self.is_on_driver(name)}
+        gathered = self._run(self.deployed, self.commit, entry, batch, Saves(before=self._due()), in_buckets)
+        changes = gathered_changes(gathered.changes, in_buckets)
         entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
         if entry.gathered:
             self._history.files.write(entry.driver_log, to_log(gathered.messages))
         try:
-            changes = self.driver.take(self.deployed.plan(relations), gathered.arrivals, watched)
+            on_driver = frozenset(watched) - frozenset(in_buckets)
+            rows = self.driver.take(self.deployed.plan(relations), gathered.arrivals, on_driver)
+            changes |= {name: change_of_rows(rows[name], watched[name]) for name in on_driver}
             self._commit(self._saved(self.commit.after(entry, sources), gathered.reports))
         except BaseException:
             self._driver = None
@@ -180,11 +235,17 @@ class SparkEngine:
         return changes
 
     def _run(
-        self, deployed: Deployed, commit: Commit, entry: Entry, batch: Mapping[str, DataFrame], saves: Saves
+        self,
+        deployed: Deployed,
+        commit: Commit,
+        entry: Entry,
+        batch: Mapping[str, DataFrame],
+        saves: Saves,
+        watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
     ) -> Gathered:
         """The job: all steps, one after another, in one go."""
         frames = {name: batch[name] for name in entry.relations}
-        sends, known = deployed.sends(entry.relations), deployed.catalog.relations
+        sends, known = deployed.sends(entry.relations), deployed.given
         point = self._point(commit)
         if entry.blocks:
             frame = incoming(sends, frames, known, commit.buckets)
@@ -192,16 +253,18 @@ class SparkEngine:
             run = source_task(self.files.root, commit.program, entry.relations)
             frame = where_they_are(sends, frames, known).mapInArrow(run, MESSAGES_DDL)
         for number in range(1, entry.blocks + 1):
-            frame = stage(self._anchored(), frame, bucket_task(Work(point, entry, number, saves)), MESSAGES_DDL)
+            work = Work(point, entry, number, saves, watched or {})
+            frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_DDL)
         return self._gathered(deployed, collected(frame))
 
     def _gathered(self, deployed: Deployed, table: pa.Table) -> Gathered:
         table = table.select(MESSAGES.names).cast(MESSAGES)
-        kinds = {kind: table.filter(pc.equal(table.column("target"), kind)) for kind in (DRIVER, REPORT, REFUSAL)}
+        targets = (DRIVER, REPORT, REFUSAL, CHANGE)
+        kinds = {kind: table.filter(pc.equal(table.column("target"), kind)) for kind in targets}
         for data in kinds[REFUSAL].column("data").to_pylist():
             raise refusal(data)
         reports = [Report(**json.loads(data)) for data in kinds[REPORT].column("data").to_pylist()]
-        return Gathered(from_messages(deployed, kinds[DRIVER]), kinds[DRIVER], reports)
+        return Gathered(from_messages(deployed, kinds[DRIVER]), kinds[DRIVER], reports, kinds[CHANGE])
 
     def _anchored(self) -> Anchor:
         if self._anchor is None:
@@ -252,14 +315,9 @@ class SparkEngine:
                 snapshots[report.bucket], saved[report.bucket] = commit.version - 1, report.saved
                 bytes_logged[report.bucket] = 0
             bytes_logged[report.bucket] += report.logged
-        driver = commit.driver
-        if commit.version - driver >= SAVE_AFTER_BATCHES // 2:
-            data = self.driver.saved()
-            self._history.files.write(snapshot_of(commit.program, DRIVER_PART, commit.version), data)
-            driver = commit.version
-        return replace(
-            commit, snapshots=tuple(snapshots), saved=tuple(saved), logged=tuple(bytes_logged), driver=driver
-        )
+        if commit.version - commit.driver >= SAVE_AFTER_BATCHES // 2:
+            commit = self._with_driver(commit)
+        return replace(commit, snapshots=tuple(snapshots), saved=tuple(saved), logged=tuple(bytes_logged))
 
     # --- reading
 
@@ -296,7 +354,3 @@ def collected(frame: DataFrame) -> pa.Table:
 
 def _logs(reports: Sequence[Report]) -> tuple[str, ...]:
     return tuple(sorted(f"{report.number}-{report.bucket}" for report in reports if report.logged))
-
-
-def _fingerprint(deployed: Deployed) -> str:
-    return hashlib.blake2b(pickle.dumps(deployed), digest_size=16).hexdigest()

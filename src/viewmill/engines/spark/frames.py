@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from viewmill.arrow import arrow_table
 from viewmill.catalog import RelationInfo
 from viewmill.distribute.nodes import WEIGHT
-from viewmill.engines.spark.columns import spark_type
+from viewmill.engines.spark.columns import checked, spark_type
 from viewmill.engines.spark.resolve import Op
 from viewmill.errors import BindError, DataError
 from viewmill.intake import given_columns, given_rows, key_alone, whole_row
@@ -33,13 +33,18 @@ def is_frame(data: object) -> bool:
     return hasattr(data, "sparkSession") and hasattr(data, "mapInArrow")
 
 
-def frame_of(spark: SparkSession, data: object, info: RelationInfo) -> DataFrame:
-    """What the caller gave, on Spark. What is not there yet is checked row by row, as an embedded mill does."""
+def frame_of(spark: SparkSession, data: object, info: RelationInfo) -> DataFrame | None:
+    """What the caller gave, on Spark. What is not there yet is checked row by row, as an embedded mill does.
+
+    None if there are no rows, and that is known without a job.
+    """
     if is_frame(data):
         assert isinstance(data, DataFrame)
         return data
     columns = given_columns(data, info)
     rows = given_rows(data, info)
+    if not rows:
+        return None
     if (columns is not None and len(columns) < len(info.columns)) or (rows and key_alone(rows[0], info) is not None):
         keys = [key_alone(row, info) for row in rows]
         if any(key is None for key in keys):
@@ -47,6 +52,16 @@ def frame_of(spark: SparkSession, data: object, info: RelationInfo) -> DataFrame
         named = [column for name in info.primary_key if (column := info.column(name)) is not None]
         return spark.createDataFrame(arrow_table(named, [key for key in keys if key is not None]))
     return spark.createDataFrame(arrow_table(info.columns, [whole_row(row, info) for row in rows]))
+
+
+def replaced(there: DataFrame | None, new: DataFrame | None, info: RelationInfo) -> list[tuple[Op, DataFrame]]:
+    """What makes the rows of a table from those that are there. Rows that stay are not touched."""
+    if there is None or new is None:
+        return [(op, frame) for op, frame in ((Op.DELETE, there), (Op.INSERT, new)) if frame is not None]
+    given = checked(new.withColumn(WEIGHT, F.lit(1)), info, WEIGHT)
+    columns = (given.guarded(column, [name]).alias(name) for name, column in given.columns.items())
+    there, new = there.select(*info.names), given.frame.select(*columns)
+    return [(Op.DELETE, there.exceptAll(new)), (Op.INSERT, new.exceptAll(there))]
 
 
 def has_key_alone(frame: DataFrame, info: RelationInfo) -> bool:

@@ -30,6 +30,7 @@ from viewmill.engines.spark.columns import Checked, checked, spark_type
 from viewmill.engines.spark.conditions import condition
 from viewmill.engines.spark.hash import bucket_column, bucket_keys, key_column
 from viewmill.errors import InternalError
+from viewmill.numbers import numbers
 from viewmill.types import Type
 
 
@@ -174,12 +175,12 @@ def split(sends: Sequence[Send], table: pa.Table) -> dict[str, tuple[pa.RecordBa
     if table.num_rows == 0:
         return {}
     parts = layout(sends).parts
-    numbers = table.column("part").to_numpy()
-    counts = np.bincount(numbers, minlength=len(parts))
+    sent_as = numbers(table.column("part"))
+    counts = np.bincount(sent_as, minlength=len(parts))
     if np.count_nonzero(counts) == 1:
         return {part.info.name: _taken(table, part, None) for part in parts if counts[part.number]}
     # Of each part only its own slots are taken: the NULLs that fill the others are not copied.
-    order = np.argsort(numbers, kind="stable")
+    order = np.argsort(sent_as, kind="stable")
     ends = np.cumsum(counts)
     places = [pa.array(order[end - count : end]) for end, count in zip(ends, counts, strict=True)]
     return {part.info.name: _taken(table, part, places[part.number]) for part in parts if counts[part.number]}

@@ -12,7 +12,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from viewmill.engines.local.codecache import directory
+from viewmill.cache import directory
 from viewmill.errors import UnsupportedError
 
 _LAUNCHER = """\

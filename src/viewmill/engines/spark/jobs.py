@@ -31,7 +31,7 @@ class Cost:
     stages: int
     tasks: int
     shuffled: int | None
-    """Bytes written for shuffles; None if Spark's web server is off."""
+    """Bytes written for shuffles; None if Spark's web server is off, or does not answer."""
 
 
 @contextmanager
@@ -66,6 +66,9 @@ def _shuffled(context: SparkContext, stages: set[int]) -> int | None:
     if context.uiWebUrl is None:
         return None
     address = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages"
-    with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:
-        told: list[dict[str, int]] = json.load(answer)
+    try:
+        with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:
+            told: list[dict[str, int]] = json.load(answer)
+    except OSError:  # a machine that is too busy to say how busy it is
+        return None
     return sum(stage["shuffleWriteBytes"] for stage in told if stage["stageId"] in stages)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from viewmill.engines.spark.hash import bucket_array, bucket_keys
 from viewmill.errors import InternalError
+from viewmill.numbers import numbers
 
 DRIVER = -1
 
@@ -117,14 +118,14 @@ class Mail:
 def opened(form: Format, table: pa.Table) -> Mail:
     """Messages in the order of who sent them, whatever order Spark brought them in: a second run gives the same."""
     table = table.select(MESSAGES.names)
-    here = pa.array(table.column("target").to_numpy() >= 0)
+    here = pa.array(numbers(table.column("target")) >= 0)
     return Mail(read(form, table.filter(here)), table.filter(pc.invert(here)))
 
 
 def read(form: Format, table: pa.Table) -> dict[str, pa.RecordBatch]:
     """All that these messages hold, by name."""
     gathered: dict[str, list[pa.RecordBatch]] = {}
-    origins = table.column("origin").to_numpy()
+    origins = numbers(table.column("origin"))
     data = table.column("data").combine_chunks()
     for place in np.argsort(origins, kind="stable").tolist():
         for name, batch in form.unpack(data[place].as_buffer()).items():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from viewmill.arrow import arrow_schema, arrow_table
 from viewmill.catalog import ColumnInfo
@@ -57,3 +59,19 @@ def _rows(kept: Kept, view: str, columns: Sequence[ColumnInfo]) -> pa.Table:
     width = len(columns)
     rows = [row[:width] for row, weight in kept.contents(view).items() for _ in range(int(weight))]
     return arrow_table(columns, rows)
+
+
+def first_rows(frame: DataFrame, order: Sequence[tuple[int, bool, bool]], count: int) -> DataFrame:
+    """The first rows of a frame by these columns, each descending or not and with NULLs first or not; then by all.
+
+    Executors look for their first ones, so that these and no others come to the driver.
+    """
+    columns = [F.col("`" + name.replace("`", "``") + "`") for name in frame.columns]
+    keys = []
+    for place, descending, nulls_first in order:
+        column = columns[place]
+        if descending:
+            keys.append(column.desc_nulls_first() if nulls_first else column.desc_nulls_last())
+        else:
+            keys.append(column.asc_nulls_first() if nulls_first else column.asc_nulls_last())
+    return frame.orderBy(*keys, *(column.asc_nulls_first() for column in columns)).limit(count)

@@ -28,6 +28,7 @@ from viewmill.engines.interpreter.tables import Row
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.local.pending import Pending, PendingData, PendingRows
 from viewmill.errors import DataError
+from viewmill.numbers import flags, numbers
 from viewmill.program.nodes import Statement, Store, Trigger
 from viewmill.tables import BaseTable, Draft
 from viewmill.types import BIGINT
@@ -71,7 +72,9 @@ class StoredTable:
 
     @property
     def place(self) -> Buckets:
-        return Buckets(self.key)
+        """By the key, or the part of it that PARTITION BY names: what happens to one key happens in one bucket."""
+        by = self.info.partition_by
+        return Buckets(by if by and set(by) <= set(self.key) else self.key)
 
     @property
     def asked(self) -> RelationInfo:
@@ -204,7 +207,7 @@ def _one_by_one(kept: Kept, table: StoredTable, asked: pa.RecordBatch, codes: ND
 def _check_nulls(table: StoredTable, asked: pa.RecordBatch, codes: NDArray[np.int64]) -> None:
     whole = codes % len(Op) != Op.DELETE_KEY
     for column in table.info.columns:
-        nulls = asked.column(column.name).is_null().to_numpy(zero_copy_only=False)
+        nulls = flags(asked.column(column.name).is_null())
         wrong = nulls if column.name in table.info.primary_key else nulls & whole
         if not column.nullable and wrong.any():
             row = _rows(asked.slice(int(np.argmax(wrong)), 1))[0]
@@ -225,7 +228,7 @@ def _touched(kept: Kept, table: StoredTable, asked: pa.RecordBatch) -> BaseTable
 def _found(kept: Kept, table: StoredTable, keys: Pending) -> pa.RecordBatch:
     """The rows that have one of these keys, each as often as it occurs."""
     found = kept.fire([keys], {table.keys.name: [table.found]})[table.found]
-    rows, counts = found.select(list(table.info.names)), found.column(found.num_columns - 1).to_numpy()
+    rows, counts = found.select(list(table.info.names)), numbers(found.column(found.num_columns - 1))
     return rows if (counts == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
 
 

@@ -27,6 +27,11 @@ def maintenance_session(spark: SparkSession, buckets: int) -> SparkSession:
     return session
 
 
+def use_buckets(session: SparkSession, buckets: int) -> None:
+    """From now on, what the session shuffles goes to so many buckets."""
+    session.conf.set("spark.sql.shuffle.partitions", str(buckets))
+
+
 def _settings(buckets: int) -> dict[str, str]:
     return {
         # One bucket is one partition: nothing may coalesce, split or re-plan partitions.

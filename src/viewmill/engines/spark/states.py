@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from viewmill.durable.history import Entry, snapshot_of
+from viewmill.durable.history import Entry
 from viewmill.engines.local.kept import Kept, Torn
 from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark.step import take
@@ -40,7 +40,7 @@ def state_before(work: Work, bucket: int) -> Iterator[Kept]:
 
 @contextmanager
 def _state(point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Iterator[Kept]:
-    path = _path(point, bucket)
+    path = bucket_path(point, bucket)
     kept = _found(path, point, label) or _made(path, point, bucket, label, done)
     try:
         yield kept
@@ -48,10 +48,26 @@ def _state(point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int],
         _shelf.put(kept, point.fingerprint)
 
 
-def _path(point: Point, bucket: int) -> Path:
+def bucket_path(point: Point, bucket: int) -> Path:
+    """Where a bucket is on this machine."""
     root = Path(point.scratch or tempfile.gettempdir()) / f"viewmill-{point.mill}"
     root.mkdir(parents=True, exist_ok=True)
-    return root / f"{point.fingerprint[:12]}-{point.buckets}-{bucket}"
+    return root / f"{_prefix(point)}{bucket}"
+
+
+def _prefix(point: Point) -> str:
+    return f"{point.fingerprint[:12]}-{point.buckets}-"
+
+
+def _remove_others(path: Path, point: Point) -> None:
+    """Files of another program, or another number of buckets. If somebody still wants one, it is made again.
+
+    Locks stay: a task that has outlived its driver may be here on behalf of an older program, and of two processes that
+    lock files of the same name but not the same file, each would have the bucket for itself.
+    """
+    for file in path.parent.iterdir():
+        if not file.name.startswith(_prefix(point)) and file.suffix != ".lock":
+            file.unlink(missing_ok=True)
 
 
 def _found(path: Path, point: Point, label: str) -> Kept | None:
@@ -75,6 +91,7 @@ def _found(path: Path, point: Point, label: str) -> Kept | None:
 
 def _made(path: Path, point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Kept:
     """The bucket, from its snapshot and what arrived since."""
+    _remove_others(path, point)
     kept = _at_snapshot(path, point, bucket)
     try:
         for entry in point.history:
@@ -97,7 +114,7 @@ def _at_snapshot(path: Path, point: Point, bucket: int) -> Kept:
     program, catalog = deployed.program.buckets, deployed.known
     if not version:
         return Kept.create(path, program, catalog, deployed.constants(bucket, point.buckets))
-    with point.files.input(snapshot_of(point.fingerprint, bucket, version)) as saved:
+    with point.files.input(point.snapshot(bucket, version)) as saved:
         return Kept.restore(saved, path, program, catalog)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import pyarrow as pa
 
+from viewmill.catalog import ColumnInfo
 from viewmill.distribute.nodes import Block, Driver, Here
 from viewmill.durable.history import Entry
 from viewmill.engines.local.kept import Kept
@@ -13,9 +17,25 @@ from viewmill.engines.spark.outgoing import Outgoing, outgoing
 from viewmill.engines.spark.resolve import resolved
 from viewmill.engines.spark.source import at_source
 from viewmill.engines.spark.work import Deployed, Step
+from viewmill.errors import ViewmillError
 
 
-def take(kept: Kept, deployed: Deployed, entry: Entry, number: int, table: pa.Table | None) -> list[Outgoing]:
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a step sends; and what it did to watched views, None where that cannot be told."""
+
+    sent: list[Outgoing]
+    changes: dict[str, pa.Table | None]
+
+
+def take(
+    kept: Kept,
+    deployed: Deployed,
+    entry: Entry,
+    number: int,
+    table: pa.Table | None,
+    watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
+) -> Taken:
     """Run a step on what arrived for it, and commit it under the step's label."""
     step = deployed.steps(entry.relations)[number - 1]
     if table is None:
@@ -24,6 +44,8 @@ def take(kept: Kept, deployed: Deployed, entry: Entry, number: int, table: pa.Ta
         arrivals = from_source(deployed, entry.relations, table)
     else:
         arrivals = from_messages(deployed, table)
+    watched = watched or {}
+    kept.watch(watched)
     kept.begin()
     if step.tables:
         sent = _resolve(kept, deployed, step, arrivals)
@@ -31,8 +53,23 @@ def take(kept: Kept, deployed: Deployed, entry: Entry, number: int, table: pa.Ta
         sent = _run(kept, deployed, step.block, arrivals)
         if number == 1:
             sent += at_source(deployed, deployed.source_block(entry.relations), arrivals)
+    is_last = number == entry.blocks
+    changes = {view: _change(kept, view, columns, is_last) for view, columns in watched.items()}
     kept.commit(entry.label(number))
-    return sent
+    return Taken(sent, changes)
+
+
+def _change(kept: Kept, view: str, columns: Sequence[ColumnInfo], is_last: bool) -> pa.Table | None:
+    """A state that a batch passes through may be one in which the view cannot be computed, and that nobody reads.
+
+    If that is where the batch ends, it is refused.
+    """
+    try:
+        return kept.change(view, columns)
+    except ViewmillError:
+        if is_last:
+            kept.contents(view)
+        return None
 
 
 def _resolve(kept: Kept, deployed: Deployed, step: Step, arrivals: Arrivals) -> list[Outgoing]:

@@ -17,9 +17,9 @@ from typing import assert_never
 import pyarrow as pa
 
 from viewmill.distribute.nodes import Anywhere, Buckets, Driver, Everywhere, Here
-from viewmill.durable.history import snapshot_of
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.anchor import BucketFunction
+from viewmill.engines.spark.changed import change_messages
 from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.message import MESSAGES, Format, letters, route
 from viewmill.engines.spark.outgoing import Outgoing
@@ -28,6 +28,7 @@ from viewmill.engines.spark.states import state_before
 from viewmill.engines.spark.step import take
 from viewmill.engines.spark.work import Work, to_log
 from viewmill.errors import ViewmillError
+from viewmill.numbers import numbers
 
 REPORT = -2
 """The target of messages about what was done."""
@@ -67,13 +68,15 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
         point.files.write(entry.log(number, bucket), log)
     with state_before(work, bucket) as kept:
         saved = _save(kept, work, bucket, entry.version - 1) if bucket in work.saves_before else 0
-        sent = take(kept, deployed, entry, number, table if table.num_rows else None)
+        rows = table if table.num_rows else None
+        taken = take(kept, deployed, entry, number, rows, work.watched_in(bucket))
         saved += _save(kept, work, bucket, entry.version) if bucket in work.saves_after else 0
     report = Report(bucket, number, len(log), saved)
     return pa.concat_tables(
         [
             passed_on,
-            _mail(deployed.format, sent, bucket, point.buckets),
+            _mail(deployed.format, taken.sent, bucket, point.buckets),
+            change_messages(taken.changes, bucket, point.buckets),
             _note(work, bucket, REPORT, json.dumps(asdict(report)).encode()),
         ]
     )
@@ -81,13 +84,13 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
 
 def _save(kept: Kept, work: Work, bucket: int, version: int) -> int:
     """Write a snapshot; its bytes."""
-    with work.point.files.output(snapshot_of(work.point.fingerprint, bucket, version)) as out:
+    with work.point.files.output(work.point.snapshot(bucket, version)) as out:
         kept.save(out)
         return out.tell()
 
 
 def _driver_or_here(table: pa.Table) -> tuple[pa.Array, pa.Array]:
-    target = table.column("target").to_numpy()
+    target = numbers(table.column("target"))
     return pa.array(target < 0), pa.array(target >= 0)
 
 

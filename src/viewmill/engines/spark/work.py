@@ -7,17 +7,18 @@ A task may run on any executor, in any Python process, and more than once. Every
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
 from viewmill.arrow import arrow_schema
-from viewmill.catalog import Catalog
+from viewmill.catalog import Catalog, ColumnInfo, RelationInfo
 from viewmill.distribute import plan
-from viewmill.distribute.nodes import WEIGHT, Anywhere, Block, Buckets, Distributed, Driver, Plan, Send
+from viewmill.distribute.nodes import WEIGHT, Anywhere, Block, Buckets, Distributed, Driver, Everywhere, Plan, Send
 from viewmill.durable.files import DamagedFile, Files
-from viewmill.durable.history import Entry
+from viewmill.durable.history import Entry, snapshot_of
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Table
 from viewmill.engines.spark.hash import bucket_of
@@ -58,6 +59,14 @@ class Deployed:
     def relations(self) -> frozenset[str]:
         """Those whose changes matter to anybody."""
         return self.stored | {send.source for send in self.program.incoming} | set(self.program.source.triggers)
+
+    @cached_property
+    def given(self) -> Mapping[str, RelationInfo]:
+        """Relations as batches give them. A delete by key has NULL for the other columns of a stored table, so what is
+        NOT NULL there is checked in the buckets, which know the operation."""
+        tables = {name: self.catalog.relations[name] for name in self.stored}
+        asked = {name: replace(info, columns=StoredTable(info).asked.columns) for name, info in tables.items()}
+        return {**self.catalog.relations, **asked}
 
     @cached_property
     def _constants(self) -> dict[str, Table]:
@@ -139,6 +148,10 @@ class Point:
     def deployed(self) -> Deployed:
         return deployed(self.files.root, self.fingerprint)
 
+    def snapshot(self, bucket: int, version: int) -> str:
+        """The file of a bucket as it was at a version."""
+        return snapshot_of(self.fingerprint, self.buckets, bucket, version)
+
 
 @dataclass(frozen=True, slots=True)
 class Saves:
@@ -156,6 +169,8 @@ class Work:
     entry: Entry
     number: int
     saves: Saves = Saves()
+    watched: Mapping[str, Sequence[ColumnInfo]] = field(default_factory=dict)
+    """Views in the buckets whose changes are wanted, with the columns that matter."""
 
     @property
     def saves_before(self) -> frozenset[int]:
@@ -164,6 +179,15 @@ class Work:
     @property
     def saves_after(self) -> frozenset[int]:
         return self.saves.after if self.number == self.entry.blocks else frozenset()
+
+    def watched_in(self, bucket: int) -> dict[str, Sequence[ColumnInfo]]:
+        """Of a view that is everywhere, one bucket tells the changes."""
+        places = self.point.deployed().program.views
+        return {
+            view: columns
+            for view, columns in self.watched.items()
+            if bucket == 0 or not isinstance(places[view], Everywhere)
+        }
 
     @property
     def before(self) -> str:
