@@ -58,18 +58,18 @@ def test_cleaning_keeps_what_is_needed(history):
         commit = commit.after(entry(version))
         history.commit(commit)
     for bucket, version in ((0, 2), (0, 4), (1, 1), (1, 3)):
-        history.files.write(snapshot_of("p", 2, bucket, version), b"state")
+        history.files.write(snapshot_of("p", bucket, version), b"state")
     for version in (2, 5):
-        history.files.write(snapshot_of("p", 2, DRIVER, version), b"state")
-    history.files.write(snapshot_of("q", 2, 0, 4), b"state")
+        history.files.write(snapshot_of("p", DRIVER, version), b"state")
+    history.files.write(snapshot_of("q", 0, 4), b"state")
     for program in ("p", "q"):
         history.files.write(f"programs/{program}", b"program")
     commit = replace(commit, snapshots=(4, 3), driver=5).without_old_entries()
     history.clean(commit)
     assert [one.version for one in commit.entries] == [4, 5]
-    assert history.files.names("snapshots/p-2") == ["0-000000000004", "1-000000000003", "driver-000000000005"]
+    assert history.files.names("snapshots/p") == ["0-000000000004", "1-000000000003", "driver-000000000005"]
     assert history.files.folders("logs") == [entry(4).folder[5:], entry(5).folder[5:]]
-    assert history.files.folders("snapshots") == ["p-2"]
+    assert history.files.folders("snapshots") == ["p"]
     assert history.files.names("programs") == ["p"]
     assert history.files.names("commits") == ["000000000005"]
     assert history.newest() is not None
@@ -78,7 +78,7 @@ def test_cleaning_keeps_what_is_needed(history):
 def test_cleaning_removes_what_dead_writers_left(history):
     commit = Commit(buckets=1, snapshots=(1,), program="p", driver=1).after(entry(1))
     history.commit(commit)
-    left = ["commits/000000000002.0.draft", "programs/p.0.draft", f"{snapshot_of('p', 1, 0, 2)}.0.draft"]
+    left = ["commits/000000000002.0.draft", "programs/p.0.draft", f"{snapshot_of('p', 0, 2)}.0.draft"]
     for name in left:
         history.files.write(name, b"half of")
         assert history.files.exists(name)

@@ -11,9 +11,10 @@ import pytest
 from kept_programs import TABLES, VIEWS, as_changes, compiled, many_rows, staying, stores
 from kept_turns import Neighbour, pending, take
 
+from viewmill import cache
 from viewmill.catalog import Catalog
 from viewmill.distribute.nodes import WEIGHT as TRAVELLING
-from viewmill.engines.local import held, plans
+from viewmill.engines.local import held, run
 from viewmill.engines.local.kept import Kept, Torn
 from viewmill.engines.local.shelf import Shelf
 from viewmill.errors import InternalError
@@ -115,12 +116,13 @@ def test_a_forked_process_has_nothing_open(made: Made, tmp_path: Path, monkeypat
 
 def test_a_plan_is_made_once(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIEWMILL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "WORTH_IT", 0.0)
     changes, found = as_changes(many_rows(0, 50)), []
     for _ in range(2):
         with Kept.create(tmp_path / "bucket", *made) as kept:
             take(kept, changes, "1")
             found.append(stores(kept, made[0]))
-        monkeypatch.setattr(held.CompiledEngine, "_planned", Mock(side_effect=AssertionError("planned again")))
+        monkeypatch.setattr(run, "plan_trigger", Mock(side_effect=AssertionError("planned again")))
     assert found[0] == found[1]
 
 
@@ -128,13 +130,14 @@ def test_a_plan_is_made_once(made: Made, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_plan_that_cannot_be_read_is_made_again(
     damage: bytes, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "directory", lambda: tmp_path / "plans")
+    monkeypatch.setattr(cache, "directory", lambda: tmp_path / "plans")
+    monkeypatch.setattr(cache, "WORTH_IT", 0.0)
     engine = staying(*made)
     for _ in range(2):
         with Kept.create(tmp_path / "bucket", *made) as kept:
             for name in made[0].triggers:
                 assert kept._engine.code(name) == engine.code(name)
-        kept_plans = list((tmp_path / "plans").iterdir())
+        kept_plans = list((tmp_path / "plans").glob("plan-*"))
         assert len(kept_plans) == len(made[0].triggers)
         for file in kept_plans:
             file.write_bytes(damage)

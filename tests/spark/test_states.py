@@ -29,11 +29,9 @@ def point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Point:
     monkeypatch.setattr(states, "_shelf", Shelf())
     monkeypatch.setattr(work, "plan", lambda *_: work.Plan(("t",), (Block("source"), Block("buckets"))))
     files = Files(str(tmp_path / "checkpoint"))
-    deploy(
-        files, Deployed(with_tables(Distributed({}, EMPTY, EMPTY), [INFO]), Catalog({"t": INFO}), frozenset("t")), "p"
-    )
-    work.deployed.cache_clear()
-    return Point(files, "m", "p", 1, "", (), (0,), str(tmp_path))
+    program = with_tables(Distributed({}, EMPTY, EMPTY), [INFO])
+    name = deploy(files, Deployed(program, Catalog({"t": INFO}), frozenset("t")))
+    return Point(files, "m", name, 1, "", (), (0,), str(tmp_path))
 
 
 def log(point: Point, entry: Entry, *keys: int) -> None:

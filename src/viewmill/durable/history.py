@@ -7,7 +7,7 @@ written for a batch without a commit is never looked at again.
     programs/<fingerprint>              a distributed program
     commits/<number>                    JSON: see `Commit`
     logs/<version>-<batch>/<block>-<bucket>    what arrived in a bucket for a block; driver: what was gathered
-    snapshots/<program>-<buckets>/<bucket>-<version>    a bucket of so many, or the driver, at a committed version
+    snapshots/<program>/<bucket>-<version>     a bucket, or the driver, as it was when the version was committed
 """
 
 from __future__ import annotations
@@ -53,13 +53,9 @@ class Entry:
 DRIVER = "driver"
 
 
-def snapshot_of(program: str, buckets: int, part: int | str, version: int) -> str:
-    """The file of one of so many buckets, or of the driver."""
-    return f"{_snapshots(program, buckets)}/{part}-{version:012d}"
-
-
-def _snapshots(program: str, buckets: int) -> str:
-    return f"snapshots/{program}-{buckets}"
+def snapshot_of(program: str, part: int | str, version: int) -> str:
+    """The file of a bucket, or of the driver."""
+    return f"snapshots/{program}/{part}-{version:012d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +107,7 @@ class Commit:
 
     def snapshot(self, part: int | str, version: int) -> str:
         """The file of a bucket, or of the driver, as it was at a version."""
-        return snapshot_of(self.program, self.buckets, part, version)
+        return snapshot_of(self.program, part, version)
 
     def since(self, version: int) -> tuple[Entry, ...]:
         return tuple(entry for entry in self.entries if entry.version > version)
@@ -148,7 +144,7 @@ class History:
         for folder in self.files.folders("logs"):
             if f"logs/{folder}" not in kept and int(folder.split("-")[0]) <= commit.version:
                 self.files.remove(f"logs/{folder}")
-        kept_folder = _snapshots(commit.program, commit.buckets)
+        kept_folder = f"snapshots/{commit.program}"
         for folder in self.files.folders("snapshots"):
             if f"snapshots/{folder}" != kept_folder:
                 self.files.remove(f"snapshots/{folder}")

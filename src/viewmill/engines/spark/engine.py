@@ -91,14 +91,12 @@ class SparkEngine:
 
     def install(self, deployed: Deployed) -> None:
         """Go on with another program. Its stores are filled from the rows of stored tables, by Spark."""
-        # A name of its own for every attempt: what tasks write that outlived a driver is not taken for this one's.
-        fingerprint = uuid.uuid4().hex
-        deploy(self._history.files, deployed, fingerprint)
+        program = deploy(self._history.files, deployed)
         empty = (0,) * self.commit.buckets
         commit = replace(
             self.commit,
             number=self.commit.number + 1,
-            program=fingerprint,
+            program=program,
             stale=False,
             entries=(),
             snapshots=empty,
@@ -141,7 +139,8 @@ class SparkEngine:
         anchor = anchored(self.session, buckets)
         try:
             if old.program:
-                commit = self._with_driver(replace(commit, entries=()))
+                program = deploy(self._history.files, self.deployed)
+                commit = self._with_driver(replace(commit, program=program, entries=()))
             if old.label:  # else the buckets are empty
                 commit = self._moved(here, old, commit, anchor)
             self._history.commit(commit)

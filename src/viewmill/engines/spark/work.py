@@ -7,6 +7,7 @@ A task may run on any executor, in any Python process, and more than once. Every
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -150,7 +151,7 @@ class Point:
 
     def snapshot(self, bucket: int, version: int) -> str:
         """The file of a bucket as it was at a version."""
-        return snapshot_of(self.fingerprint, self.buckets, bucket, version)
+        return snapshot_of(self.fingerprint, bucket, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +196,14 @@ class Work:
         return self.entry.label(self.number - 1) if self.number > 1 else self.point.label
 
 
-def deploy(files: Files, program: Deployed, fingerprint: str) -> None:
+def deploy(files: Files, program: Deployed) -> str:
+    """Write a program to the checkpoint, under a name of its own.
+
+    There is another one for every attempt: what tasks write that outlived a driver is not taken for anybody else's.
+    """
+    fingerprint = uuid.uuid4().hex
     files.write(f"programs/{fingerprint}", pickle.dumps(program, protocol=pickle.HIGHEST_PROTOCOL))
+    return fingerprint
 
 
 @lru_cache(maxsize=4)
