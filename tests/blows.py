@@ -29,6 +29,7 @@ from spark_cluster import Cluster, children, kill
 
 PROGRAM = Path(__file__).parent / "spark" / "chaos_driver.py"
 PAUSE = 0.05
+SPARE = 8  # batches without a blow of their own at the end: while a worker is replaced, some go by
 LONGEST = 5.0  # seconds: a batch that took longer than this says little about the next
 
 
@@ -60,13 +61,13 @@ def one_of_each(seed: int) -> tuple[Blow, ...]:
 
 
 def many(seed: int, batches: int, count: int) -> tuple[Blow, ...]:
-    """So many over all batches but the last two. Every third is the driver's: it takes longest to come back."""
+    """So many over all batches but the last. Every third is the driver's: it takes longest to come back."""
     random = Random(seed)
     others = (Victim.EXECUTOR, Victim.PYTHON, Victim.WORKER)
     thirds = [(*random.sample(others, 2), driver) for driver in DRIVERS * (count // 9 + 1)]
     victims = [victim for third in thirds for victim in third][:count]
     random.shuffle(victims)
-    numbers = sorted(random.randrange(1, batches - 1) for _ in victims)
+    numbers = sorted(random.randrange(1, batches - SPARE) for _ in victims)
     return tuple(Blow(batch, victim, random.random()) for batch, victim in zip(numbers, victims, strict=True))
 
 

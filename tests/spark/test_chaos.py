@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from blows import DRIVERS, Blow, Chaos, Victim, is_at, many, one_of_each
+from blows import DRIVERS, SPARE, Blow, Chaos, Victim, is_at, many, one_of_each
 from diary import Event
 from spark_cluster import Cluster, cluster
 
@@ -63,7 +63,7 @@ def moved(running: Cluster) -> set[str]:
 @pytest.mark.slow
 def test_one_of_each_is_killed(tmp_path):
     with cluster(tmp_path / "cluster", workers=2) as running:
-        chaos(running, tmp_path / "mill", 1, 6, one_of_each(1), seconds=900)
+        chaos(running, tmp_path / "mill", 1, 6 + SPARE, one_of_each(1), seconds=900)
         assert moved(running), "a bucket was made again on another machine"
 
 

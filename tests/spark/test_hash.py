@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
+from viewmill.algebra.functions import EXACT
 from viewmill.arrow import arrow_type
 from viewmill.engines.spark.columns import spark_type
 from viewmill.engines.spark.hash import bucket_array, bucket_column, bucket_keys, bucket_of, key_column
@@ -76,7 +77,7 @@ def one_type_values(type_: Type) -> st.SearchStrategy[object]:
             plain = st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         case "decimal":
             top = 10**type_.precision - 1
-            plain = st.integers(-top, top).map(lambda n: Decimal(n).scaleb(-type_.scale))
+            plain = st.integers(-top, top).map(lambda n: EXACT.scaleb(Decimal(n), -type_.scale))
         case "double" | "float":
             plain = st.floats(width=32 if type_.name == "float" else 64)
         case "string":
