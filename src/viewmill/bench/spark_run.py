@@ -33,6 +33,9 @@ from viewmill.spark_mill import SparkMill
 
 T = TypeVar("T")
 
+_PARTS = 8
+"""Batches that tables of scale factor 1 are loaded in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
@@ -90,6 +93,11 @@ class SparkPlan:
         alone = [((query,), ALL_PASSES) for query in self.alone]
         ablated = [((self.alone[0],), ALL_PASSES[:count]) for count in range(len(ALL_PASSES))] if self.alone else []
         return [*together, *alone, *(ablated if self.passes else [])]
+
+    @property
+    def parts(self) -> int:
+        """In how many batches the tables are loaded."""
+        return max(1, round(_PARTS * self.scale))
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -151,7 +159,10 @@ class SparkBenchmark:
             for query in queries:
                 mill.sql(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")
             self._watch.at(f"{title}: loading")
-            load = _seconds(lambda: mill.apply(**_of(self._tables.start, reads)))
+            load = sum(
+                _seconds(lambda part=part: mill.apply(**_of(part, reads)))
+                for part in self._tables.start(self._plan.parts)
+            )
             self._watch.step()
             seconds, rows, cost = [], 0, Cost(0, 0, 0, None)
             for number in range(self._plan.batches):
