@@ -159,10 +159,7 @@ class SparkBenchmark:
             for query in queries:
                 mill.sql(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")
             self._watch.at(f"{title}: loading")
-            load = sum(
-                _seconds(lambda part=part: mill.apply(**_of(part, reads)))
-                for part in self._tables.start(self._plan.parts)
-            )
+            load = _seconds(lambda: self._load(mill, reads))
             self._watch.step()
             seconds, rows, cost = [], 0, Cost(0, 0, 0, None)
             for number in range(self._plan.batches):
@@ -176,6 +173,10 @@ class SparkBenchmark:
             views = {name: mill.view(name).to_arrow() for name in names}
         cost_of = (cost.jobs, cost.stages, cost.shuffled)
         return Refresh(names, load, tuple(seconds), rows, *cost_of, passes=passes), views
+
+    def _load(self, mill: SparkMill, reads: Iterable[str]) -> None:
+        for part in self._tables.start(self._plan.parts):
+            mill.apply(**_of(part, reads))
 
     def _take(self, mill: SparkMill, changes: Mapping[str, Delta]) -> tuple[float, int, Cost]:
         """Seconds of a batch, its rows, and what it cost Spark."""
