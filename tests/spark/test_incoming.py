@@ -18,10 +18,12 @@ from viewmill.distribute.nodes import Anywhere, Buckets, Everywhere, Send
 from viewmill.engines.spark.anchor import stage
 from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.hash import bucket_of
-from viewmill.engines.spark.incoming import incoming, layout, split, where_they_are
+from viewmill.engines.spark.incoming import Incoming, layout, split
 from viewmill.engines.spark.jobs import counting
 from viewmill.errors import DataError
 from viewmill.types import BIGINT, DATE, INT, STRING, TIMESTAMP, decimal
+
+incoming, where_they_are = Incoming().to_buckets, Incoming().where_they_are
 
 BUCKETS = 4
 ORDERS = RelationInfo(

@@ -15,7 +15,7 @@ import pyarrow as pa
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.distribute.nodes import WEIGHT, Buckets, Send
 from viewmill.engines.spark.anchor import stage
-from viewmill.engines.spark.incoming import incoming, split
+from viewmill.engines.spark.incoming import Incoming, split
 from viewmill.engines.spark.jobs import counting
 from viewmill.engines.spark.message import MESSAGES_DDL, Format, letters, opened, read, route
 from viewmill.types import BIGINT
@@ -105,7 +105,7 @@ def test_two_hops_are_one_job(spark, anchor, tmp_path):
             "items": frame(spark, new_items, "id", "price").coalesce(1),
         }
         with counting(spark) as cost:
-            rows = incoming(SENDS, frames, RELATIONS, BUCKETS)
+            rows = Incoming().to_buckets(SENDS, frames, RELATIONS, BUCKETS)
             first = stage(anchor, rows, by_order(tmp_path), MESSAGES_DDL)
             gathered = stage(anchor, first, by_customer(tmp_path), MESSAGES_DDL).toArrow()
         assert (cost().jobs, cost().stages) == (1, 3)

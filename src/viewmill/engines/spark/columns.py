@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -55,9 +55,11 @@ def our_type(spark: T.DataType) -> Type | None:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The columns of a relation in a DataFrame, by name; and for some, a condition and what is wrong where it holds."""
+    """The columns of a relation in a DataFrame, by name; and for some, a condition and what is wrong where it holds.
 
-    frame: DataFrame
+    They hold for every DataFrame with such columns.
+    """
+
     columns: dict[str, Column]
     types: dict[str, Type]
     faults: dict[str, tuple[tuple[Column, str], ...]]
@@ -71,25 +73,25 @@ class Checked:
         return value
 
 
-def checked(frame: DataFrame, info: RelationInfo, weight: str) -> Checked:
+def checked(schema: T.StructType, info: RelationInfo, weight: str) -> Checked:
     """The columns of `info`, and the column `weight` of counts, in whatever order and case they are."""
-    fields = _by_name(frame, info)
+    fields = _by_name(schema, info)
     _check_names(fields, info, weight)
     columns, faults = {}, {}
     for column in info.columns:
         field = fields[column.name]
         columns[column.name], faults[column.name] = _converted(_field(field.name), field, column, info)
     types = {column.name: column.type for column in info.columns}
-    return Checked(frame, columns, types, faults, _field(fields[weight].name).cast("bigint"))
+    return Checked(columns, types, faults, _field(fields[weight].name).cast("bigint"))
 
 
 def _field(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def _by_name(frame: DataFrame, info: RelationInfo) -> dict[str, T.StructField]:
+def _by_name(schema: T.StructType, info: RelationInfo) -> dict[str, T.StructField]:
     fields: dict[str, T.StructField] = {}
-    for field in frame.schema.fields:
+    for field in schema.fields:
         name = field.name.lower()
         if name in fields:
             raise DataError(f"column {quoted(name)} is given twice for {titled(info)}")

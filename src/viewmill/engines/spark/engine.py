@@ -34,7 +34,7 @@ from viewmill.engines.spark.changed import CHANGE, change_of_rows, gathered_chan
 from viewmill.engines.spark.columns import spark_type
 from viewmill.engines.spark.driver import DriverState
 from viewmill.engines.spark.failure import refused
-from viewmill.engines.spark.incoming import incoming, where_they_are
+from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
 from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
 from viewmill.engines.spark.progress import shown
@@ -71,6 +71,7 @@ class SparkEngine:
         self.session = maintenance_session(spark, commit.buckets)
         self._history = history
         self._scratch = scratch
+        self._incoming = Incoming()
         self._anchor: Anchor | None = None
         self._deployed: Deployed | None = None
         self._driver: DriverState | None = None
@@ -247,10 +248,10 @@ class SparkEngine:
         sends, known = deployed.sends(entry.relations), deployed.given
         point = self._point(commit)
         if entry.blocks:
-            frame = incoming(sends, frames, known, commit.buckets)
+            frame = self._incoming.to_buckets(sends, frames, known, commit.buckets)
         else:
             run = source_task(self.files.root, commit.program, entry.relations)
-            frame = where_they_are(sends, frames, known).mapInArrow(run, MESSAGES_DDL)
+            frame = self._incoming.where_they_are(sends, frames, known).mapInArrow(run, MESSAGES_DDL)
         for number in range(1, entry.blocks + 1):
             work = Work(point, entry, number, saves, watched or {})
             frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_DDL)

@@ -58,9 +58,10 @@ def replaced(there: DataFrame | None, new: DataFrame | None, info: RelationInfo)
     """What makes the rows of a table from those that are there. Rows that stay are not touched."""
     if there is None or new is None:
         return [(op, frame) for op, frame in ((Op.DELETE, there), (Op.INSERT, new)) if frame is not None]
-    given = checked(new.withColumn(WEIGHT, F.lit(1)), info, WEIGHT)
+    new = new.withColumn(WEIGHT, F.lit(1))
+    given = checked(new.schema, info, WEIGHT)
     columns = (given.guarded(column, [name]).alias(name) for name, column in given.columns.items())
-    there, new = there.select(*info.names), given.frame.select(*columns)
+    there, new = there.select(*info.names), new.select(*columns)
     return [(Op.DELETE, there.exceptAll(new)), (Op.INSERT, new.exceptAll(there))]
 
 

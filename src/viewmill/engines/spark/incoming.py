@@ -69,42 +69,75 @@ def layout(sends: Sequence[Send]) -> Layout:
 # --- in Spark
 
 
-def incoming(
-    sends: Sequence[Send], frames: Mapping[str, DataFrame], relations: Mapping[str, RelationInfo], buckets: int
-) -> DataFrame:
-    """The rows of all sends. A frame has the columns of its relation and the column `weight_` of counts."""
-    return _together(sends, frames, relations, buckets)
+class Incoming:
+    """What is made of batches where they come in.
+
+    Columns are spelled out once for every kind of batch: each of the thousands of their parts is a call of Spark's
+    JVM, which took most of a small batch's time.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], _Steps] = {}
+
+    def to_buckets(
+        self,
+        sends: Sequence[Send],
+        frames: Mapping[str, DataFrame],
+        relations: Mapping[str, RelationInfo],
+        buckets: int,
+    ) -> DataFrame:
+        """The rows of all sends. A frame has the columns of its relation and the column `weight_` of counts."""
+        return self._together(sends, frames, relations, buckets)
+
+    def where_they_are(
+        self, sends: Sequence[Send], frames: Mapping[str, DataFrame], relations: Mapping[str, RelationInfo]
+    ) -> DataFrame:
+        """The rows of all sends, filtered and projected but without a key: they stay in the task that read them."""
+        return self._together(sends, frames, relations, None)
+
+    def _together(
+        self,
+        sends: Sequence[Send],
+        frames: Mapping[str, DataFrame],
+        relations: Mapping[str, RelationInfo],
+        buckets: int | None,
+    ) -> DataFrame:
+        rows: list[DataFrame] = []
+        for name in dict.fromkeys(send.source for send in sends):
+            schema = frames[name].schema
+            kind = (name, tuple(sends), schema.json(), relations[name], buckets)
+            if kind not in self._known:
+                self._known[kind] = _steps(name, sends, checked(schema, relations[name], WEIGHT), buckets)
+            rows.append(self._known[kind].of(frames[name]))
+        return reduce(DataFrame.unionAll, rows)
 
 
-def where_they_are(
-    sends: Sequence[Send], frames: Mapping[str, DataFrame], relations: Mapping[str, RelationInfo]
-) -> DataFrame:
-    """The rows of all sends, filtered and projected but without a key: they stay in the task that read them."""
-    return _together(sends, frames, relations, None)
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """What is done to a frame: rows filtered, columns computed, rows filtered again, and a column of lists unfolded."""
+
+    kept: Column | None
+    columns: tuple[Column, ...]
+    kept_then: Column | None
+    copied: bool
+
+    def of(self, frame: DataFrame) -> DataFrame:
+        if self.kept is not None:
+            frame = frame.filter(self.kept)
+        frame = frame.select(*self.columns)
+        if self.kept_then is not None:
+            frame = frame.filter(self.kept_then)
+        return frame.withColumn("key", F.explode("key")) if self.copied else frame
 
 
-def _together(
-    sends: Sequence[Send],
-    frames: Mapping[str, DataFrame],
-    relations: Mapping[str, RelationInfo],
-    buckets: int | None,
-) -> DataFrame:
+def _steps(name: str, sends: Sequence[Send], source: Checked, buckets: int | None) -> _Steps:
     shape = layout(sends)
-    rows: list[DataFrame] = []
-    for name in dict.fromkeys(send.source for send in sends):
-        source = checked(frames[name], relations[name], WEIGHT)
-        parts = [(part, send) for part, send in zip(shape.parts, sends, strict=True) if send.source == name]
-        rows.append(_rows(source, parts, shape, buckets))
-    return reduce(DataFrame.unionAll, rows)
-
-
-def _rows(source: Checked, parts: Sequence[tuple[Part, Send]], shape: Layout, buckets: int | None) -> DataFrame:
+    parts = [(part, send) for part, send in zip(shape.parts, sends, strict=True) if send.source == name]
     copied = buckets is not None and any(isinstance(send.to, Everywhere) for _, send in parts)
     rows = [_row(source, part, send, shape) for part, send in parts]
     if buckets is not None:
         rows = [row.with_key(_key(source, send, buckets, copied)) for row, (_, send) in zip(rows, parts, strict=True)]
-    frame = _one(source.frame, rows[0]) if len(rows) == 1 else _several(source.frame, rows)
-    return frame.withColumn("key", F.explode("key")) if copied else frame
+    return _one(rows[0], copied) if len(rows) == 1 else _several(rows, copied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +151,20 @@ class _Row:
         return _Row(self.kept, {"key": key, **self.cells})
 
 
-def _one(frame: DataFrame, row: _Row) -> DataFrame:
-    if row.kept is not None:
-        frame = frame.filter(row.kept)
-    return frame.select(*(cell.alias(name) for name, cell in row.cells.items()))
+def _one(row: _Row, copied: bool) -> _Steps:
+    return _Steps(row.kept, tuple(cell.alias(name) for name, cell in row.cells.items()), None, copied)
 
 
-def _several(frame: DataFrame, rows: Sequence[_Row]) -> DataFrame:
+def _several(rows: Sequence[_Row], copied: bool) -> _Steps:
     """Each row of the frame becomes several. What a send does not take has no part number there."""
     cells = [
         F.when(row.kept, cell) if name == "part" and row.kept is not None else cell
         for row in rows
         for name, cell in row.cells.items()
     ]
-    stacked = frame.select(F.stack(F.lit(len(rows)), *cells).alias(*rows[0].cells))
-    return stacked.filter(F.col("part").isNotNull()) if any(row.kept is not None for row in rows) else stacked
+    stacked = F.stack(F.lit(len(rows)), *cells).alias(*rows[0].cells)
+    some = any(row.kept is not None for row in rows)
+    return _Steps(None, (stacked,), F.col("part").isNotNull() if some else None, copied)
 
 
 def _row(source: Checked, part: Part, send: Send, shape: Layout) -> _Row:
