@@ -5,10 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from viewmill.engines.spark import message
 from viewmill.engines.spark.hash import bucket_keys, bucket_of
 from viewmill.engines.spark.message import DRIVER, MESSAGES, Format, letters, opened, read, route
 from viewmill.errors import InternalError
@@ -88,3 +90,22 @@ def test_other_columns_are_refused():
         FORM.pack({"other": batch("d_2@b", [])})
     with pytest.raises(InternalError, match=r"d_3@driver travels as \(x int64\), not as \(x double\)"):
         FORM.pack({"d_3@driver": pa.RecordBatch.from_pydict({"x": [1]})})
+
+
+@given(some_batches, st.integers(1, 200))
+def test_large_messages_travel_in_pieces(batches, most):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(message, "LARGEST", most)
+        mail = letters(FORM, 1, {0: batches, 1: batches}, batches, 3)
+    there = {name: rows for name, rows in batches.items() if rows.num_rows}
+    for target in (0, 1, DRIVER):
+        mine = mail.filter(pc.equal(mail.column("target"), target))
+        shuffled = mine.take(pa.array(range(mine.num_rows)[::-1], pa.int64()))
+        assert read(FORM, shuffled) == there
+
+
+def test_no_piece_is_much_larger_than_it_may_be(monkeypatch):
+    monkeypatch.setattr(message, "LARGEST", 1000)
+    many = {"d_3@driver": batch("d_3@driver", [(float(i),) for i in range(1000)])}
+    sizes = [len(data) for data in letters(FORM, 0, {}, many, 1).column("data").to_pylist()]
+    assert len(sizes) == 8 and max(sizes) < 1500

@@ -11,7 +11,7 @@ Law: `unpack(pack(batches)) == batches`, but for batches without rows, which are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,9 @@ MESSAGES = pa.schema(
         pa.field("data", pa.binary(), nullable=False),
     ]
 )
+LARGEST = 2**24
+"""Bytes of a message, about."""
+
 MESSAGES_DDL = "key int, target int, origin int, data binary"
 
 
@@ -99,12 +102,29 @@ def letters(
 ) -> pa.Table:
     """What a bucket sends, as rows of `MESSAGES`; nothing is sent where there is nothing to say."""
     keys = bucket_keys(buckets)
-    rows = [(keys[target], target, form.pack(batches)) for target, batches in sorted(to_buckets.items())]
-    rows.append((keys[origin], DRIVER, form.pack(to_driver)))
-    rows = [row for row in rows if len(row[2]) > 8]
-    columns = [[row[0] for row in rows], [row[1] for row in rows], [origin] * len(rows), [row[2] for row in rows]]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+    mail = [(keys[target], target, batches) for target, batches in sorted(to_buckets.items())]
+    mail.append((keys[origin], DRIVER, to_driver))
+    rows = [
+        # The pieces of a message are told apart as if they came from others: read in the same order by everybody.
+        (key, target, origin + buckets * number, form.pack(piece))
+        for key, target, batches in mail
+        for number, piece in enumerate(_pieces(batches))
+    ]
+    rows = [row for row in rows if len(row[3]) > 8]
+    arrays = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(MESSAGES)]
     return pa.Table.from_arrays(arrays, schema=MESSAGES)
+
+
+def _pieces(batches: Mapping[str, pa.RecordBatch]) -> Iterator[dict[str, pa.RecordBatch]]:
+    """A message in parts of some megabytes, since Spark has it in buffers that double, and of two gigabytes at most."""
+    count = max(1, -(-sum(batch.nbytes for batch in batches.values()) // LARGEST))
+    for number in range(count):
+        yield {name: _piece(batch, number, count) for name, batch in batches.items()}
+
+
+def _piece(batch: pa.RecordBatch, number: int, count: int) -> pa.RecordBatch:
+    start, end = (batch.num_rows * n // count for n in (number, number + 1))
+    return batch.slice(start, end - start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +146,7 @@ def read(form: Format, table: pa.Table) -> dict[str, pa.RecordBatch]:
     """All that these messages hold, by name."""
     gathered: dict[str, list[pa.RecordBatch]] = {}
     origins = numbers(table.column("origin"))
-    data = table.column("data").combine_chunks()
+    data = table.column("data")
     for place in np.argsort(origins, kind="stable").tolist():
         for name, batch in form.unpack(data[place].as_buffer()).items():
             gathered.setdefault(name, []).append(batch)
