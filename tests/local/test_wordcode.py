@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +13,7 @@ from hypothesis import strategies as st
 
 from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.raw import bits, double, peek, poke
-from viewmill.engines.local.wordcode import inlined_words, shift_right, words
+from viewmill.engines.local.wordcode import inlined_words, parsed, shift_right, words
 from viewmill.errors import InternalError
 
 LIMIT = 1000
@@ -196,3 +200,25 @@ def test_a_library_works_where_nothing_can_be_written(tmp_path, monkeypatch):
     blocked.write_text("")
     monkeypatch.setenv("VIEWMILL_CACHE", str(blocked))
     assert Library("kept").export(swapped)(1, 5) == 4
+
+
+def test_functions_are_read_in_several_threads() -> None:
+    lines = "".join(f"    x{i} = (a + {i}) * (a - {i}) + (a * {i})\n" for i in range(100))
+    text = f"def f(a):\n{lines}    return a\n"
+
+    def another_turn(*_: object) -> None:
+        time.sleep(0.0001)  # other threads go on, wherever the collector has stopped this one
+
+    def read(depth: int) -> int:
+        return read(depth - 1) if depth else len(parsed(text).body)
+
+    before = gc.get_threshold()
+    gc.set_threshold(200)
+    gc.callbacks.append(another_turn)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(lambda number: read(number % 7 * 5), range(200)))
+    finally:
+        gc.callbacks.remove(another_turn)
+        gc.set_threshold(*before)
+    assert set(found) == {101}

@@ -25,6 +25,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from numbers import Integral
+from threading import Lock
 from typing import Any, NoReturn
 
 from llvmlite import ir
@@ -58,9 +59,7 @@ class WordFunction:
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(self._function))).body[0]
-        assert isinstance(tree, ast.FunctionDef)
-        return tree
+        return parsed(textwrap.dedent(inspect.getsource(self._function)))
 
     @property
     def parameters(self) -> list[str]:
@@ -93,6 +92,17 @@ class WordFunction:
         return values[name] if name in values else {"min": min, "max": max}.get(name)
 
 
+_parsing = Lock()
+
+
+def parsed(text: str) -> ast.FunctionDef:
+    """The tree of a function. Of two threads that make trees at once, Python 3.11 may refuse one with a SystemError."""
+    with _parsing:
+        tree = ast.parse(text).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    return tree
+
+
 def words(function: Callable[..., Any]) -> Any:
     """A function of words. The compiler decides whether calls of it are calls."""
     return WordFunction(function, inlined=False)
@@ -117,9 +127,7 @@ class SourceFunction(WordFunction):
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
-        tree = ast.parse(self._text).body[0]
-        assert isinstance(tree, ast.FunctionDef)
-        return tree
+        return parsed(self._text)
 
     @property
     def parameters(self) -> list[str]:
