@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import io
-import uuid
 
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from viewmill.engines.spark import progress
+from viewmill.engines.spark.jobs import grouped
 from viewmill.engines.spark.progress import how_far, shown
 
 pytestmark = pytest.mark.spark
 
 
 def test_all_tasks_are_done_in_the_end(spark: SparkSession):
-    context, group = spark.sparkContext, uuid.uuid4().hex
-    context.setLocalProperty("spark.jobGroup.id", group)
-    try:
+    context = spark.sparkContext
+    with grouped(context) as group:
         spark.range(0, 1000, 1, 3).repartition(2).count()
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
     far = how_far(context, group)
     assert far.done == far.total >= 5
 

@@ -10,7 +10,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
@@ -34,13 +35,11 @@ def ensure(scale: float, folder: Path) -> Path:
     """The folder of one scale factor, filled if it is not yet there."""
     made = folder / f"sf{scale:g}"
     if not made.is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder) as draft:
-            _generate(scale, Path(draft) / "parquet")
-            arrow = Path(draft) / "arrow"
+        with _generated(scale, folder) as parquet:
+            arrow = parquet.with_name("arrow")
             arrow.mkdir()
             for name in TABLES:
-                _convert(Path(draft) / "parquet" / f"{name}.parquet", arrow / f"{name}.arrow", arrow_schemas()[name])
+                _convert(parquet / f"{name}.parquet", arrow / f"{name}.arrow", arrow_schemas()[name])
             arrow.replace(made)  # a whole folder or none
     return made
 
@@ -49,16 +48,23 @@ def ensure_parquet(scale: float, folder: Path) -> Path:
     """The same tables in Parquet, as they are generated."""
     made = folder / f"sf{scale:g}-parquet"
     if not made.is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder) as draft:
-            _generate(scale, Path(draft) / "parquet")
-            (Path(draft) / "parquet").replace(made)
+        with _generated(scale, folder) as parquet:
+            parquet.replace(made)
     return made
 
 
 def load(folder: Path, tables: Iterable[str] = TABLES) -> Data:
     """Tables as they were generated, in memory."""
     return {name: _read(folder / f"{name}.arrow") for name in tables}
+
+
+@contextmanager
+def _generated(scale: float, folder: Path) -> Iterator[Path]:
+    """New tables in a folder that is gone afterwards, on the disk where they are to be kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder) as draft:
+        _generate(scale, Path(draft) / "parquet")
+        yield Path(draft) / "parquet"
 
 
 def _generate(scale: float, folder: Path) -> None:

@@ -35,15 +35,22 @@ class Cost:
 
 
 @contextmanager
-def counting(spark: SparkSession) -> Iterator[Callable[[], Cost]]:
-    """Count what this thread runs inside; ask afterwards."""
-    context = spark.sparkContext
+def grouped(context: SparkContext) -> Iterator[str]:
+    """A group of their own for the jobs that this thread runs inside."""
     before, group = context.getLocalProperty(_GROUP), uuid.uuid4().hex
     context.setLocalProperty(_GROUP, group)
     try:
-        yield lambda: _cost(context, group)
+        yield group
     finally:
         context.setLocalProperty(_GROUP, before)  # type: ignore[arg-type]  # None takes it away
+
+
+@contextmanager
+def counting(spark: SparkSession) -> Iterator[Callable[[], Cost]]:
+    """Count what this thread runs inside; ask afterwards."""
+    context = spark.sparkContext
+    with grouped(context) as group:
+        yield lambda: _cost(context, group)
 
 
 def _cost(context: SparkContext, group: str) -> Cost:

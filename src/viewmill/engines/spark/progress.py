@@ -5,7 +5,6 @@ It is drawn on standard error, if that is a terminal, and only if the job takes 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-_GROUP = "spark.jobGroup.id"
+from viewmill.engines.spark.jobs import grouped
+
 _MOMENT = 0.5
 """Seconds before a bar is drawn, and between two looks."""
 
@@ -49,16 +49,15 @@ def shown(spark: SparkSession, title: str, console: Console | None = None) -> It
     if not console.is_terminal:
         yield
         return
-    before, group, over = context.getLocalProperty(_GROUP), uuid.uuid4().hex, Event()
-    context.setLocalProperty(_GROUP, group)
-    looker = Thread(target=_look, args=(context, group, title, console, over), daemon=True)
-    looker.start()
-    try:
-        yield
-    finally:
-        over.set()
-        looker.join()
-        context.setLocalProperty(_GROUP, before)  # type: ignore[arg-type]  # None takes it away
+    with grouped(context) as group:
+        over = Event()
+        looker = Thread(target=_look, args=(context, group, title, console, over), daemon=True)
+        looker.start()
+        try:
+            yield
+        finally:
+            over.set()
+            looker.join()
 
 
 def _look(context: SparkContext, group: str, title: str, console: Console, over: Event) -> None:
