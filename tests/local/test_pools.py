@@ -564,10 +564,10 @@ def test_bytes_are_counted_exactly():
     pool.merge(keys, np.ones((1000, 2), np.int64))
     emit_rows(pool, keys, np.ones((1000, 2), np.int64))
     a = pool.arrays
-    everything = [a.block, a.keys, a.weights, a.live, a.slots, a.journal, a.out]
+    everything = [a.block, a.records, a.live, a.slots, a.journal, a.out]
     for number in range(2):
         index = pool.slice_index(number)
-        everything += [index.heads, index.nexts, index.prevs, np.zeros(2 + number, np.int64)]
+        everything += [index.heads, index.links, np.zeros(2 + number, np.int64)]
     assert len(a.out) >= 1000
     assert pool.nbytes == sum(array.size * array.itemsize for array in everything)
 
@@ -689,11 +689,11 @@ def test_reserved_room_is_enough():
     for n in (1, 10, 300, 5000):
         pool.begin()
         pool.reserve(n)
-        before = pool.nbytes, pool.arrays.keys
+        before = pool.nbytes, pool.arrays.records
         start = len(pool)
         pool.merge(np.arange(start, start + n).reshape(n, 1), np.ones(n, np.int64))
         assert pool.nbytes == before[0]
-        assert pool.arrays.keys is before[1]
+        assert pool.arrays.records is before[1]
         assert len(pool) == start + n
 
 

@@ -1,7 +1,8 @@
 """The slices of a pool in compiled code: chains of records that agree in some columns.
 
-A table maps a sub-key to the first record of its chain; the chains run through two arrays as long as the pool, so
-linking and unlinking a record moves no memory. `index` is the address of the slice's part of the control block.
+A table maps a sub-key to the first record of its chain; the chains run through an array as long as the pool, in which
+a record has the one before it and the next one side by side: linking and unlinking moves no memory. `index` is the
+address of the slice's part of the control block.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ from viewmill.engines.local.layout import (
     JOURNAL,
     LANES,
     LINKED,
+    LINKS,
     LIVE,
-    NEXTS,
-    PREVS,
     SLICE_WORDS,
     SLICES,
 )
-from viewmill.engines.local.raw import CHUNK, Int, peek, peek_byte, poke, prefetch
+from viewmill.engines.local.raw import CHUNK, Int, peek, peek_byte, peek_half, poke, poke_half, prefetch
 from viewmill.engines.local.records import grow, journalled, key_at
 from viewmill.engines.local.tables import (
     BUCKET,
@@ -46,10 +46,32 @@ from viewmill.engines.local.tables import (
 )
 from viewmill.engines.local.wordcode import inlined_words, words
 
+AHEAD = 8  # entries: about as long as memory takes
+
 
 @inlined_words
 def slice_at(block: Int, number: Int) -> Int:
     return block + 8 * (FIRST_SLICE + number * SLICE_WORDS)
+
+
+@inlined_words
+def before_it(links: Int, record: Int) -> Int:
+    return peek_half(links, 2 * record)
+
+
+@inlined_words
+def after_it(links: Int, record: Int) -> Int:
+    return peek_half(links, 2 * record + 1)
+
+
+@inlined_words
+def set_before(links: Int, record: Int, other: Int) -> None:
+    poke_half(links, 2 * record, other)
+
+
+@inlined_words
+def set_after(links: Int, record: Int, other: Int) -> None:
+    poke_half(links, 2 * record + 1, other)
 
 
 @inlined_words
@@ -88,15 +110,15 @@ def seek_chain(block: Int, index: Int, record: Int, tag: Int) -> Int:
 @words
 def link(block: Int, index: Int, record: Int, tag: Int) -> None:
     """Put a record at the start of its chain. There must be room for one more chain."""
-    heads = peek(index, HEADS)
+    heads, links = peek(index, HEADS), peek(index, LINKS)
     place = seek_chain(block, index, record, tag)
     following = record_in(peek(heads, place))
     if following >= 0:
-        poke(peek(index, PREVS), following, record)
+        set_before(links, following, record)
     else:
         poke(index, CHAINS, peek(index, CHAINS) + 1)
-    poke(peek(index, NEXTS), record, following)
-    poke(peek(index, PREVS), record, -1)
+    set_before(links, record, -1)
+    set_after(links, record, following)
     poke(heads, place, tag | (record + 1))
 
 
@@ -120,7 +142,7 @@ def widen_heads(block: Int, index: Int, wanted: Int) -> None:
     fill_with_zeros(heads, peek(index, CHAIN_MASK) + 1)
     mask = mask_for(4 * wanted, peek(index, HEAD_ROOM))
     for record in range(peek(index, LINKED)):
-        if peek(peek(index, PREVS), record) < 0:
+        if before_it(peek(index, LINKS), record) < 0:
             tag = tag_in(block, index, record)
             poke(heads, place_for(heads, mask, tag), tag | (record + 1))
     set_chain_mask(index, mask)
@@ -174,7 +196,7 @@ def link_chunk(block: Int, number: Int, count: Int, tags: Int, records: Int) -> 
         if peek(records, at) >= 0:
             head = record_in(seek_tag(heads, mask, peek(tags, at)))
             prefetch(key_at(block, head), 0)
-            prefetch(peek(index, PREVS), head)
+            prefetch(peek(index, LINKS), head)
     for at in range(count):
         if peek(records, at) >= 0:
             full = room_for_chain(block, number)
@@ -233,21 +255,22 @@ def has_sub_key(words_of_record: Int, columns: Int, key: Int) -> Int:
 @words
 def next_of_chain(block: Int, number: Int, record: Int) -> Int:
     """The next living record of the chain, or -1."""
-    nexts, live = peek(slice_at(block, number), NEXTS), peek(block, LIVE)
-    record = peek(nexts, record)
+    links, live = peek(slice_at(block, number), LINKS), peek(block, LIVE)
+    record = after_it(links, record)
     while record >= 0 and peek_byte(live, record) & ALIVE == 0:
-        record = peek(nexts, record)
+        record = after_it(links, record)
     return record
 
 
 @words
 def unlink(block: Int, index: Int, record: Int) -> None:
     """Take a record out of its chain. Only the first one of a chain is known to the table."""
-    before, following = peek(peek(index, PREVS), record), peek(peek(index, NEXTS), record)
+    links = peek(index, LINKS)
+    before, following = before_it(links, record), after_it(links, record)
     if following >= 0:
-        poke(peek(index, PREVS), following, before)
+        set_before(links, following, before)
     if before >= 0:
-        poke(peek(index, NEXTS), before, following)
+        set_after(links, before, following)
         return
     tag = tag_in(block, index, record)
     heads, mask = peek(index, HEADS), peek(index, CHAIN_MASK)
@@ -259,6 +282,25 @@ def unlink(block: Int, index: Int, record: Int) -> None:
         poke(index, CHAINS, peek(index, CHAINS) - 1)
 
 
+@inlined_words
+def ask_for_neighbours(index: Int, journal: Int, stride: Int, entry: Int, entries: Int) -> None:
+    """Have the links fetched that are changed some entries later: of records in two steps, and of their neighbours."""
+    links = peek(index, LINKS)
+    if entry + 2 * AHEAD < entries:
+        prefetch(links, entry_record(journal, stride, entry + 2 * AHEAD))
+    if entry + AHEAD < entries:
+        record = entry_record(journal, stride, entry + AHEAD)
+        prefetch(links, before_it(links, record))
+        prefetch(links, after_it(links, record))
+
+
+@inlined_words
+def entry_record(journal: Int, stride: Int, entry: Int) -> Int:
+    """The record of an entry, new or not."""
+    record = peek(journal + stride * entry, 0)
+    return ~record if record < 0 else record
+
+
 @words
 def unlink_dead(block: Int) -> None:
     """Take the records that died in this batch out of their chains, just before they are freed."""
@@ -267,6 +309,7 @@ def unlink_dead(block: Int) -> None:
     for number in range(peek(block, SLICES)):
         index = slice_at(block, number)
         for entry in range(peek(block, ENTRIES)):
+            ask_for_neighbours(index, journal, stride, entry, peek(block, ENTRIES))
             record = peek(journal + stride * entry, 0)
             if record < 0:
                 # A pool that could not grow holds records that are in no chain.
@@ -286,7 +329,7 @@ def clear_chains(block: Int) -> None:
             fill_with_zeros(heads, mask + 1)
         else:
             for record in range(linked):
-                if peek(peek(index, PREVS), record) < 0:
+                if before_it(peek(index, LINKS), record) < 0:
                     poke(heads, place_of(heads, mask, tag_in(block, index, record) | (record + 1)), 0)
         set_chain_mask(index, min(mask, mask_for(4 * peek(index, CHAINS), peek(index, HEAD_ROOM))))
         poke(index, CHAINS, 0)

@@ -34,8 +34,7 @@ class SliceIndex:
         self._positions: Ints = memory.array((1 + len(columns),), np.int64)
         self._positions[:] = (len(columns), *columns)
         self.heads: Ints = memory.array((SMALLEST_TABLE,), np.int64)
-        self.nexts: Ints = memory.array((capacity,), np.int64)
-        self.prevs: Ints = memory.array((capacity,), np.int64)
+        self.links: NDArray[np.int32] = memory.array((capacity, 2), np.int32)
         self._publish()
 
     @classmethod
@@ -46,19 +45,17 @@ class SliceIndex:
         index._positions = positions_at(int(words[layout.COLUMNS]), memory)
         index.columns = tuple(index._positions[1:].tolist())
         index.heads = memory.at(int(words[layout.HEADS]), (int(words[layout.HEAD_ROOM]),), np.int64)
-        index.nexts = memory.at(int(words[layout.NEXTS]), (capacity,), np.int64)
-        index.prevs = memory.at(int(words[layout.PREVS]), (capacity,), np.int64)
+        index.links = memory.at(int(words[layout.LINKS]), (capacity, 2), np.int32)
         return index
 
     @property
-    def arrays(self) -> tuple[Ints, ...]:
-        return self._positions, self.heads, self.nexts, self.prevs
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        return self._positions, self.heads, self.links
 
     def grow_records(self, capacity: int) -> None:
         """Follow the pool to a new capacity."""
         try:
-            self.nexts = self._memory.longer(self.nexts, capacity)
-            self.prevs = self._memory.longer(self.prevs, capacity)
+            self.links = self._memory.longer(self.links, capacity)
         finally:
             self._publish()
 
@@ -72,8 +69,7 @@ class SliceIndex:
     def _publish(self) -> None:
         words = self.words
         words[layout.COLUMNS] = address(self._positions)
-        words[layout.NEXTS] = address(self.nexts)
-        words[layout.PREVS] = address(self.prevs)
+        words[layout.LINKS] = address(self.links)
         if words[layout.HEADS] != address(self.heads):
             words[layout.HEADS] = address(self.heads)
             words[layout.HEAD_ROOM] = len(self.heads)

@@ -6,16 +6,15 @@ Compiled code knows a pool by the address of its block, which never moves; what 
 from __future__ import annotations
 
 # Where the arrays are
-KEYS = 0  # int64 [capacity, width], or a part of something wider: see KEY_STRIDE
-WEIGHTS = 1  # int64 [capacity, lanes], as well; doubles by their bits; all 0 where the record is dead or free
+KEYS = 0  # int64 [capacity, width + lanes]: a key and its weights side by side
+WEIGHTS = 1  # the weights of the first record; doubles by their bits; all 0 where a record is dead or free
 LIVE = 2  # uint8 [capacity], the bits below
 SLOTS = 4  # int64 [slots], the unique index
 JOURNAL = 5  # int64 [journal, 1 + lanes]: a touched record (~record if the batch inserted it), its weights before
 OUT = 6  # int64 [room, width + lanes]: rows that a statement emits, to be merged
 
 # Numbers
-KEY_STRIDE = 3  # words from one key to the next
-WEIGHT_STRIDE = 7  # words from the weights of one record to those of the next
+STRIDE = 3  # words from one record to the next
 WIDTH = 8  # key columns
 LANES = 9  # weights of a record
 DOUBLES = 10  # bit i is set if lane i holds doubles
@@ -32,7 +31,7 @@ OUT_LIMIT = 20  # how many it has room for
 GROW = 21  # address of grow(pool, what): what is one of the words below; returns flags
 POOL = 22  # the pool's number, for `grow`
 SLICES = 23  # how many slice indexes there are
-CAPACITY = 24  # records that KEYS, WEIGHTS, LIVE, NEXTS and PREVS have room for
+CAPACITY = 24  # records that KEYS, LIVE and LINKS have room for
 SLOT_ROOM = 25  # words of memory at SLOTS; the table in use may be smaller
 OUT_PEAK = 26  # the most rows merged at once in this batch
 NEEDED = 27  # set before calling `grow`: for how many more rows there must be room. For OUT, 0 means twice as many
@@ -62,8 +61,7 @@ NODE_WORDS = 5  # of a node, before the sums of its lanes: see ordered_loops.py
 FIRST_SLICE = FIRST_ORDER + MOST_ORDERS * ORDER_WORDS
 SLICE_WORDS = 16
 HEADS = 0  # int64 [chains], sub-key to the first record of its chain
-NEXTS = 1  # int64 [capacity], the next record of the chain, -1 at its end
-PREVS = 2  # int64 [capacity], the previous one, -1 at its start
+LINKS = 1  # int32 [capacity, 2]: the record before in the chain, -1 at its start; the next one, -1 at its end
 CHAIN_MASK = 3  # length of HEADS, less one
 CHAINS = 4  # sub-keys in the index
 CHAIN_LIMIT = 5  # how many HEADS has room for

@@ -19,7 +19,7 @@ from typing import Any
 
 from viewmill.engines.local.chains import next_of_chain, slice_at
 from viewmill.engines.local.hashing import home, tag_of_key
-from viewmill.engines.local.layout import ALIVE, CHAIN_MASK, COLUMNS, HEADS, KEY_STRIDE, KEYS, LIVE, MASK, SLOTS
+from viewmill.engines.local.layout import ALIVE, CHAIN_MASK, COLUMNS, HEADS, KEYS, LIVE, MASK, SLOTS, STRIDE
 from viewmill.engines.local.raw import Int, peek, peek_byte, prefetch
 from viewmill.engines.local.tables import BUCKET, first_bit, record_in, tagged, vacant
 from viewmill.engines.local.wordcode import WORD, inlined_words, instruction, words
@@ -62,7 +62,7 @@ def expect(block: Int, *key: Int) -> Int:
 @words
 def find(block: Int, *key: Int) -> Int:
     """The living record of a key, or -1."""
-    slots, mask, keys, stride = peek(block, SLOTS), peek(block, MASK), peek(block, KEYS), peek(block, KEY_STRIDE)
+    slots, mask, keys, stride = peek(block, SLOTS), peek(block, MASK), peek(block, KEYS), peek(block, STRIDE)
     tag = tag_of_key(*key)
     at = home(tag, mask)
     while True:
@@ -82,7 +82,7 @@ def first(block: Int, number: Int, *key: Int) -> Int:
     """The first living record whose columns of slice `number` are `key` (in the order of the slice), or -1."""
     index = slice_at(block, number)
     heads, mask, columns = peek(index, HEADS), peek(index, CHAIN_MASK), peek(index, COLUMNS)
-    keys, stride = peek(block, KEYS), peek(block, KEY_STRIDE)
+    keys, stride = peek(block, KEYS), peek(block, STRIDE)
     tag = tag_of_key(*key)
     at = home(tag, mask)
     while True:

@@ -123,7 +123,8 @@ class _Function(ExpressionLoops):
                 lines += [
                     f"    w_{p} = peek({p}, WEIGHTS)",
                     f"    for each in range(peek({p}, HIGH)):",
-                    f"        poke(w_{p}, each, 1 if peek(w_{p}, each) != 0 else 0)",
+                    f"        at = each * peek({p}, STRIDE)",
+                    f"        poke(w_{p}, at, 1 if peek(w_{p}, at) != 0 else 0)",
                 ]
         return lines
 

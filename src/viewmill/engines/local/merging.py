@@ -21,7 +21,6 @@ from viewmill.engines.local.layout import (
     INDEXED,
     JOURNAL,
     KEPT,
-    KEY_STRIDE,
     KEYS,
     LANES,
     LIVE,
@@ -31,8 +30,8 @@ from viewmill.engines.local.layout import (
     OUT_PEAK,
     SLOT_ROOM,
     SLOTS,
+    STRIDE,
     TOUCHED,
-    WEIGHT_STRIDE,
     WEIGHTS,
     WIDTH,
 )
@@ -122,8 +121,7 @@ def seek(block: Int, row: Int, width: Int, tag: Int) -> Int:
 def find_rows(block: Int, rows: Int, stride: Int, count: Int, width: Int, tags: Int, records: Int) -> Int:
     """The record of every row of a chunk, or -1, and its tag. Returns how many there are without a record."""
     slots, mask, live = peek(block, SLOTS), peek(block, MASK), peek(block, LIVE)
-    keys, size = peek(block, KEYS), peek(block, KEY_STRIDE)
-    weights, lanes = peek(block, WEIGHTS), peek(block, WEIGHT_STRIDE)
+    keys, size = peek(block, KEYS), peek(block, STRIDE)
     for number in range(count):
         tag = tag_of_words(rows + 8 * number * stride, width)
         poke(tags, number, tag)
@@ -132,9 +130,7 @@ def find_rows(block: Int, rows: Int, stride: Int, count: Int, width: Int, tags: 
         record = record_in(seek_tag(slots, mask, peek(tags, number)))
         poke(records, number, record)
         prefetch(keys, record * size)
-        prefetch(weights, record * lanes)
-        if width > 2:
-            prefetch(keys, record * size + width - 1)  # it may end in another line
+        prefetch(keys, record * size + size - 1)  # it may end in another line
         prefetch(live + record, 0)
     missing = 0
     for number in range(count):
@@ -190,7 +186,7 @@ def insert_chunk(block: Int, rows: Int, count: Int, tags: Int, records: Int) -> 
 @inlined_words
 def add_rows(block: Int, rows: Int, count: Int, records: Int, lanes: Int, doubles: Int) -> Int:
     """Add the weights of every row to its record's. Returns flags."""
-    live, living, base, size = peek(block, LIVE), peek(block, LIVING), peek(block, WEIGHTS), peek(block, WEIGHT_STRIDE)
+    live, living, base, size = peek(block, LIVE), peek(block, LIVING), peek(block, WEIGHTS), peek(block, STRIDE)
     journal, entries, noting = peek(block, JOURNAL), peek(block, ENTRIES), journalled(block)
     all_deltas, stride = rows + 8 * peek(block, WIDTH), row_words(block)
     wrapped = 0

@@ -67,16 +67,24 @@ class WeightOverflow(DataError):
 class Arrays:
     """What a pool consists of, besides its slices. Those that grow are replaced."""
 
+    width: int
     block: Ints
-    keys: Ints  # [capacity, width]
-    weights: Ints  # [capacity, lanes]
+    records: Ints  # [capacity, width + lanes]: who finds a key has its weights in the cache
     live: NDArray[np.uint8]  # [capacity]
     slots: Ints
     journal: Ints  # [entries, 1 + lanes]
     out: Ints  # [rows, width + lanes]
 
+    @property
+    def keys(self) -> Ints:
+        return self.records[:, : self.width]
+
+    @property
+    def weights(self) -> Ints:
+        return self.records[:, self.width :]
+
     def all(self) -> tuple[NDArray[Any], ...]:
-        return self.block, self.keys, self.weights, self.live, self.slots, self.journal, self.out
+        return self.block, self.records, self.live, self.slots, self.journal, self.out
 
 
 class Pool:
@@ -102,9 +110,9 @@ class Pool:
         self._memory = memory = memory or Anonymous()
         block_words = FIRST_SLICE + SLICE_WORDS * (len(slices) + _spare_slices(width))
         self.arrays = Arrays(
+            width=width,
             block=memory.array((block_words,), np.int64),
-            keys=memory.array((SMALLEST_POOL, width), np.int64),
-            weights=memory.array((SMALLEST_POOL, self.lanes), np.int64),
+            records=memory.array((SMALLEST_POOL, width + self.lanes), np.int64),
             live=memory.array((SMALLEST_POOL,), np.uint8),
             slots=memory.array((SMALLEST_TABLE,), np.int64),
             journal=memory.array((SMALLEST_POOL if journalled else 0, 1 + self.lanes), np.int64),
@@ -130,7 +138,7 @@ class Pool:
         pool._memory = memory
         nothing = np.zeros(0, np.int64)
         out = _SCRATCH.array((SMALLEST_POOL, pool.width + pool.lanes), np.int64)
-        pool.arrays = Arrays(block, nothing, nothing, nothing.view(np.uint8), nothing, nothing, out)
+        pool.arrays = Arrays(pool.width, block, nothing, nothing.view(np.uint8), nothing, nothing, out)
         pool.address = address(block)
         pool._indexes, pool._ordered = [], []
         pool._number, pool._moves = _numbered(pool), -1
@@ -161,8 +169,7 @@ class Pool:
         arrays, block, at = self.arrays, self.arrays.block, cast(Shared, self._memory).at
         words = block[:FIRST_ORDER].tolist()
         capacity = words[layout.CAPACITY]
-        arrays.keys = at(words[layout.KEYS], (capacity, self.width), np.int64)
-        arrays.weights = at(words[layout.WEIGHTS], (capacity, self.lanes), np.int64)
+        arrays.records = at(words[layout.KEYS], (capacity, self.width + self.lanes), np.int64)
         arrays.live = at(words[layout.LIVE], (capacity,), np.uint8)
         arrays.slots = at(words[layout.SLOTS], (words[layout.SLOT_ROOM],), np.int64)
         arrays.journal = at(words[layout.JOURNAL], (words[layout.ENTRY_LIMIT], 1 + self.lanes), np.int64)
@@ -179,7 +186,7 @@ class Pool:
     def free(self) -> None:
         """Give the memory back. The pool is no more."""
         arrays = self.arrays
-        for array in (arrays.block, arrays.keys, arrays.weights, arrays.live, arrays.slots, arrays.journal):
+        for array in (arrays.block, arrays.records, arrays.live, arrays.slots, arrays.journal):
             self._memory.release(array)
         indexes = [*(index.arrays for index in self._indexes), *(index.arrays for index in self._ordered)]
         for array in itertools.chain.from_iterable(indexes):
@@ -422,8 +429,7 @@ class Pool:
             raise DataError(f"a store cannot hold more than {MOST_RECORDS} rows")
         if needed > len(arrays.live):
             capacity = max(needed, len(arrays.live) * 3 // 2)
-            arrays.keys = self._memory.longer(arrays.keys, capacity)
-            arrays.weights = self._memory.longer(arrays.weights, capacity)
+            arrays.records = self._memory.longer(arrays.records, capacity)
             arrays.live = self._memory.longer(arrays.live, capacity)
             for index in self._indexes:
                 index.grow_records(capacity)
@@ -445,8 +451,7 @@ class Pool:
 
     def _start_block(self) -> None:
         block = self.arrays.block
-        block[layout.KEY_STRIDE] = self.width
-        block[layout.WEIGHT_STRIDE] = self.lanes
+        block[layout.STRIDE] = self.width + self.lanes
         block[layout.WIDTH] = self.width
         block[layout.LANES] = self.lanes
         block[layout.DOUBLES] = np.int64(sum(1 << lane for lane, real in enumerate(self.doubles) if real))
@@ -459,8 +464,8 @@ class Pool:
         """Write to the control block where everything is, and how large."""
         self._note_move()
         arrays, block = self.arrays, self.arrays.block
-        block[layout.KEYS] = address(arrays.keys)
-        block[layout.WEIGHTS] = address(arrays.weights)
+        block[layout.KEYS] = address(arrays.records)
+        block[layout.WEIGHTS] = address(arrays.records) + 8 * self.width
         block[layout.LIVE] = address(arrays.live)
         block[layout.JOURNAL] = address(arrays.journal)
         block[layout.OUT] = address(arrays.out)
@@ -492,7 +497,7 @@ _SCRATCH = Anonymous()  # for rows on their way into a pool, whatever memory it 
 
 # Words of the control block that hold addresses of arrays: of the pool, of a slice, of an ordered index
 _POINTERS = (layout.KEYS, layout.WEIGHTS, layout.LIVE, layout.SLOTS, layout.JOURNAL)
-_SLICE_POINTERS = (layout.HEADS, layout.NEXTS, layout.PREVS, layout.COLUMNS)
+_SLICE_POINTERS = (layout.HEADS, layout.LINKS, layout.COLUMNS)
 _ORDER_POINTERS = (layout.HEADS, layout.NODES, layout.COLUMNS)
 # Words that are of the process that works on a pool: addresses of its functions, and of its own memory
 _OURS = [*_FUNCTIONS, layout.GROW]

@@ -184,7 +184,7 @@ class RangeLoops(RowLoops, ABC):
         with self._binding(place.var):
             self._late.pop(name, None)
             base = self._base(source.pool, "k", "KEYS")
-            self._line(f"{name} = peek({base}, {record} * {len(source.keys)} + {source.keys.index(place.key)})")
+            self._line(f"{name} = peek({base}, {record} * {source.stride} + {source.keys.index(place.key)})")
             yield
 
     # --- rows in order

@@ -55,6 +55,13 @@ def peek_half(builder: Any, base: Any, index: Any) -> Any:
 
 
 @instruction
+def poke_half(builder: Any, base: Any, index: Any, value: Any) -> Any:
+    """Set the 32-bit number `index` at `base`."""
+    builder.store(builder.trunc(value, _HALF), _pointer(builder, base, _HALF, index))
+    return value
+
+
+@instruction
 def peek_byte(builder: Any, base: Any, index: Any) -> Any:
     """The byte number `index` at `base`, from 0 to 255."""
     return builder.zext(builder.load(_pointer(builder, base, _BYTE, index)), WORD)

@@ -22,7 +22,6 @@ from viewmill.engines.local.layout import (
     HIGH,
     INDEXED,
     JOURNAL,
-    KEY_STRIDE,
     KEYS,
     LANES,
     LIMIT,
@@ -32,8 +31,8 @@ from viewmill.engines.local.layout import (
     POOL,
     SLOT_ROOM,
     SLOTS,
+    STRIDE,
     TOUCHED,
-    WEIGHT_STRIDE,
     WEIGHTS,
     WIDTH,
 )
@@ -50,13 +49,13 @@ def journalled(block: Int) -> Int:
 @inlined_words
 def key_at(block: Int, record: Int) -> Int:
     """Where the key of a record is."""
-    return peek(block, KEYS) + 8 * record * peek(block, KEY_STRIDE)
+    return peek(block, KEYS) + 8 * record * peek(block, STRIDE)
 
 
 @inlined_words
 def weights_at(block: Int, record: Int) -> Int:
     """Where the weights of a record are."""
-    return peek(block, WEIGHTS) + 8 * record * peek(block, WEIGHT_STRIDE)
+    return peek(block, WEIGHTS) + 8 * record * peek(block, STRIDE)
 
 
 @inlined_words

@@ -133,7 +133,7 @@ class RowLoops(Writing):
         for field_, var in zip(atom.fields, atom.vars, strict=True):
             if var in self._bound:
                 continue
-            value = f"peek({base}, {record} * {len(source.keys)} + {source.keys.index(field_)})"
+            value = f"peek({base}, {record} * {source.stride} + {source.keys.index(field_)})"
             if var in fresh:
                 self._line(f"if {self._scalars.name(var)} == {value}:")
                 self._depth += 1
@@ -182,7 +182,7 @@ class RowLoops(Writing):
     def _lane(self, record: str, source: Source) -> Weight:
         """The weight of a record for one store, from the variable that holds the record."""
         base = self._base(source.pool, "w", "WEIGHTS")
-        code = f"peek({base}, {record} * {source.lanes} + {source.lane})"
+        code = f"peek({base}, {record} * {source.stride} + {source.lane})"
         return Weight(f"double({code})" if source.weight.is_floating else code, source.weight)
 
     def _total(self, weights: Weights, wanted: Type) -> str:

@@ -37,5 +37,10 @@ class Source:
     counts: bool = False
     single: tuple[frozenset[str], ...] = ()
 
+    @property
+    def stride(self) -> int:
+        """Words from one record of the pool to the next."""
+        return len(self.keys) + self.lanes
+
 
 Sources = Callable[[Atom], Source]

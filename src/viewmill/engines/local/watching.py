@@ -28,14 +28,14 @@ from viewmill.program.nodes import ViewPlan
 @words
 def _emit_changed(block: Int, lane: Int, target: Int) -> Int:
     """Put the keys that changed in a lane into another pool."""
-    lanes, width = peek(block, layout.LANES), peek(block, layout.WIDTH)
+    lanes, width, stride = peek(block, layout.LANES), peek(block, layout.WIDTH), peek(block, layout.STRIDE)
     journal, weights, keys = peek(block, layout.JOURNAL), peek(block, layout.WEIGHTS), peek(block, layout.KEYS)
     for entry in range(peek(block, layout.ENTRIES)):
         at = journal + 8 * entry * (1 + lanes)
         record = peek(at, 0)
         if record < 0:
             record = ~record
-        if peek(at, 1 + lane) == peek(weights, record * lanes + lane):
+        if peek(at, 1 + lane) == peek(weights, record * stride + lane):
             continue
         row = peek(target, layout.EMITTED)
         if row == peek(target, layout.OUT_LIMIT):
@@ -44,7 +44,7 @@ def _emit_changed(block: Int, lane: Int, target: Int) -> Int:
                 return FULL
         out = peek(target, layout.OUT) + 8 * row * (width + 1)
         for column in range(width):
-            poke(out, column, peek(keys, record * width + column))
+            poke(out, column, peek(keys, record * stride + column))
         poke(out, width, 1)
         poke(target, layout.EMITTED, row + 1)
     return call(peek(target, layout.MERGE), target, 0)
@@ -53,7 +53,7 @@ def _emit_changed(block: Int, lane: Int, target: Int) -> Int:
 @words
 def _swap(block: Int) -> None:
     """Exchange the weights of all that the batch touched with those before it."""
-    lanes = peek(block, layout.LANES)
+    lanes, stride = peek(block, layout.LANES), peek(block, layout.STRIDE)
     journal, weights, live = peek(block, layout.JOURNAL), peek(block, layout.WEIGHTS), peek(block, layout.LIVE)
     for entry in range(peek(block, layout.ENTRIES)):
         at = journal + 8 * entry * (1 + lanes)
@@ -63,8 +63,8 @@ def _swap(block: Int) -> None:
         some = 0
         for lane in range(lanes):
             old = peek(at, 1 + lane)
-            poke(at, 1 + lane, peek(weights, record * lanes + lane))
-            poke(weights, record * lanes + lane, old)
+            poke(at, 1 + lane, peek(weights, record * stride + lane))
+            poke(weights, record * stride + lane, old)
             some |= old != 0
         state = peek_byte(live, record)
         poke_byte(live, record, (state & ~layout.ALIVE) | (layout.ALIVE if some else 0))
