@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,10 +15,11 @@ from viewmill.catalog import Catalog, ColumnInfo, RelationInfo
 from viewmill.distribute.nodes import Block, Distributed
 from viewmill.durable.files import Files
 from viewmill.durable.history import Entry
+from viewmill.engines.local.pending import PendingRows
 from viewmill.engines.local.shelf import Shelf
-from viewmill.engines.spark import states, work
+from viewmill.engines.spark import homes, states, work
 from viewmill.engines.spark.resolve import Op, StoredTable, with_tables
-from viewmill.engines.spark.states import state_at, state_before
+from viewmill.engines.spark.states import before_step, state_at, state_before
 from viewmill.engines.spark.work import Deployed, Point, Work, deploy, to_log
 from viewmill.errors import DataError
 from viewmill.program.nodes import EMPTY
@@ -74,3 +78,32 @@ def test_what_cannot_be_replayed_leaves_nothing_locked(point, tmp_path):
         assert is_free(tmp_path)
     with state_at(point, 0) as kept:
         assert kept.label == ""
+
+
+def test_a_bucket_without_room_in_memory_goes_on_on_disk(point, tmp_path, monkeypatch):
+    """Whatever it had done in memory is done again."""
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(homes, "_memory", lambda: memory)
+    monkeypatch.setattr(homes, "_executor", os.getpid())
+    monkeypatch.setattr(homes.tempfile, "gettempdir", lambda: str(tmp_path / "disk"))
+    point = replace(point, scratch="")
+    entry = Entry(1, "b", ("t",), 2)
+    log(point, entry, 1, 2)
+    seen = []
+
+    def use(kept):
+        seen.append(kept.path.parent)
+        kept.begin()
+        kept.fire([PendingRows(StoredTable(INFO).rows, {(3,): 1})])
+        if len(seen) == 1:
+            raise OSError(errno.ENOSPC, "no room")
+        kept.commit(entry.label(2))
+        return set(kept.store(StoredTable(INFO).store))
+
+    assert before_step(Work(point, entry, 2), 0, use) == {(1,), (2,), (3,)}
+    assert seen == [memory / "viewmill-m", tmp_path / "disk" / "viewmill-m"]
+    assert not [file for file in seen[0].iterdir() if file.name.endswith("-0")]
+    assert len(states._shelf) == 1  # the one in memory is closed
+    with state_at(replace(point, label=entry.label(2)), 0) as kept:
+        assert kept.path.parent == seen[1]

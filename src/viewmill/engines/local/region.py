@@ -5,7 +5,8 @@ lie *spans*, powers of two of bytes, each with one array that may grow until it 
 large span ends, the file is a hole, so room to grow costs addresses and no disk.
 
 Spans are handed out from the `TOP` on; those given up are zeros again, in a list for every size. Disk is asked for
-before memory is touched, so a full disk is an error and not the end of the process.
+before memory is touched, so a full disk is an error and not the end of the process. If the file is memory itself, there
+is room as long as enough is left to others (`room.py`).
 
 Processes map a region where they like. What has addresses in it is told by how much they have moved.
 """
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from viewmill.engines.local.memory import LARGE
+from viewmill.engines.local.room import free_memory, is_memory
 
 NOMINAL = 2**36
 """Bytes of a region, holes included."""
@@ -61,6 +63,7 @@ class Region:
         self.base = int(self._bytes.ctypes.data)
         self.header: NDArray[np.int64] = self._bytes[:HEADER].view(np.int64)
         self._released: list[NDArray[Any]] = []
+        self._is_memory = is_memory(path)
 
     @classmethod
     def create(cls, path: Path) -> Region:
@@ -124,7 +127,7 @@ class Region:
             return np.zeros(shape, dtype)
         span = self._span(_power(_EDGE + (size if size < LARGE else _SPARE * size)))
         try:
-            _back(self._descriptor, span + _EDGE, size)
+            self._back(span + _EDGE, size)
         except OSError:
             self._give_up(span)
             raise
@@ -136,7 +139,7 @@ class Region:
             return self.array(shape, array.dtype)
         start, size = self._start(array), _size(shape, array.dtype)
         if _EDGE + size <= 1 << int(self._edge(start - _EDGE)[_POWER]):
-            _back(self._descriptor, start + array.nbytes, size - array.nbytes)
+            self._back(start + array.nbytes, size - array.nbytes)
             return self.at(self.base + start, shape, array.dtype)
         new = self.array(shape, array.dtype)
         new[: len(array)] = array
@@ -156,6 +159,12 @@ class Region:
                 self._bytes[start : start + array.nbytes] = 0
             self._give_up(start - _EDGE)
         self._released = []
+
+    def _back(self, start: int, size: int) -> None:
+        """Have disk, or memory, for a part of the file."""
+        if self._is_memory and size >= LARGE and size > free_memory(self.path.parent):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        _back(self._descriptor, start, size)
 
     def _start(self, array: NDArray[Any]) -> int:
         return int(array.ctypes.data) - self.base

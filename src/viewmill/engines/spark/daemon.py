@@ -3,6 +3,8 @@
 `spark.python.daemon.module` names it. Where Spark is started without (a session that somebody else has made), each
 worker imports what it needs when its first task comes, which takes about a second longer.
 
+Buckets may be in memory, which the daemon gives back when it ends (`homes.py`).
+
 Spark closes the socket of a worker that had nothing to do for a minute. That is no failure, and not worth a traceback.
 """
 
@@ -15,6 +17,7 @@ from collections.abc import Callable
 from pyspark import daemon
 
 import viewmill.engines.spark.task  # noqa: F401
+from viewmill.engines.spark import homes
 
 Worker = Callable[[socket.socket, bool], int]
 
@@ -31,5 +34,9 @@ def _until_closed(worker: Worker) -> Worker:
 
 if __name__ == "__main__":
     daemon.worker = _until_closed(daemon.worker)  # type: ignore[assignment]
+    homes.enter()
     gc.freeze()
-    daemon.manager()
+    try:
+        daemon.manager()
+    finally:
+        homes.leave()

@@ -13,6 +13,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from viewmill.engines.spark.anchor import BucketFunction
 from viewmill.engines.spark.failure import Told
 from viewmill.engines.spark.hash import bucket_keys, bucket_of
 from viewmill.engines.spark.reading import Reader
-from viewmill.engines.spark.states import bucket_path, state_at
+from viewmill.engines.spark.states import made_somewhere, state_at
 from viewmill.engines.spark.task import Report
 from viewmill.engines.spark.work import Deployed, Point
 from viewmill.engines.spark.worker import settle
@@ -98,11 +99,13 @@ def _made(point: Point, version: int, bucket: int, table: pa.Table) -> bytes:
     for name, data in zip(table.column("store").to_pylist(), table.column("data").to_pylist(), strict=True):
         found[name].update(pickle.loads(data))
     tables = {name: Table(store.keys, found[name]) for name, store in stores.items()}
-    path = bucket_path(point, bucket)
-    with (
-        Kept.create(path, deployed.program.buckets, deployed.known, tables, label=point.label) as kept,
-        point.files.output(point.snapshot(bucket, version)) as out,
-    ):
-        kept.save(out)
-        saved = out.tell()
-    return json.dumps(asdict(Report(bucket, 0, 0, saved))).encode()
+
+    def make(path: Path) -> int:
+        with (
+            Kept.create(path, deployed.program.buckets, deployed.known, tables, label=point.label) as kept,
+            point.files.output(point.snapshot(bucket, version)) as out,
+        ):
+            kept.save(out)
+            return out.tell()
+
+    return json.dumps(asdict(Report(bucket, 0, 0, made_somewhere(point, bucket, make)))).encode()

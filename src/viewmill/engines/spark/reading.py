@@ -13,7 +13,7 @@ from viewmill.catalog import ColumnInfo
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.failure import Told
 from viewmill.engines.spark.resolve import StoredTable
-from viewmill.engines.spark.states import state_at
+from viewmill.engines.spark.states import at_version
 from viewmill.engines.spark.work import Point
 from viewmill.engines.spark.worker import settle
 from viewmill.errors import ViewmillError
@@ -42,8 +42,7 @@ def _reader(point: Point, rows: Callable[[Kept], pa.Table]) -> Reader:
         for anchor in anchors:
             for bucket in anchor.column("bucket").to_pylist():
                 try:
-                    with state_at(point, bucket) as kept:
-                        found = rows(kept)
+                    found = at_version(point, bucket, rows)
                 except ViewmillError as error:
                     raise Told(error) from error
                 yield from found.to_batches()

@@ -1,17 +1,21 @@
-"""The state of buckets on an executor's disk: found by path and label, or made again from the checkpoint.
+"""The state of buckets on an executor: found by path and label, or made again from the checkpoint.
 
 A bucket's file is used if it has the label that a task starts from, or had it before the batch that it holds now: then
 that batch is undone. In every other case - there is none, a process died while it changed it, it belongs to a batch
 that was never committed - it is made again: its snapshot, and then what arrived since, step by step. Replaying is
 running: the same triggers on the same rows, without sending anything.
+
+A bucket that has become too large for memory is made again on disk (`homes.py`), and what was about to be done with it
+is done there.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from viewmill.durable.history import Entry
 from viewmill.engines.local.kept import Kept, Torn
@@ -20,7 +24,35 @@ from viewmill.engines.spark.step import take
 from viewmill.engines.spark.work import Point, Work, from_log
 from viewmill.errors import InternalError
 
+T = TypeVar("T")
+
+_BUCKET = re.compile(r"[0-9a-f]{12}-\d+-\d+(\.new)?$")  # a file of some program; not its lock, and nobody else's
+
 _shelf = Shelf()
+
+
+def at_version(point: Point, bucket: int, use: Callable[[Kept], T]) -> T:
+    """What `use` makes of a bucket as it is at a committed version."""
+    return _somewhere(point, bucket, lambda: state_at(point, bucket), use)
+
+
+def before_step(work: Work, bucket: int, use: Callable[[Kept], T]) -> T:
+    """What `use` makes of a bucket as a step starts from it."""
+    return _somewhere(work.point, bucket, lambda: state_before(work, bucket), use)
+
+
+def _somewhere(
+    point: Point, bucket: int, state: Callable[[], AbstractContextManager[Kept]], use: Callable[[Kept], T]
+) -> T:
+    """In memory or, if there turns out to be no room, on disk."""
+    try:
+        with state() as kept:
+            return use(kept)
+    except OSError as error:
+        if not point.home.spill(_name(point, bucket), error):
+            raise
+    with state() as kept:
+        return use(kept)
 
 
 @contextmanager
@@ -41,6 +73,7 @@ def state_before(work: Work, bucket: int) -> Iterator[Kept]:
 @contextmanager
 def _state(point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Iterator[Kept]:
     path = bucket_path(point, bucket)
+    _shelf.forget_elsewhere(path)
     kept = _found(path, point, label) or _made(path, point, bucket, label, done)
     try:
         yield kept
@@ -50,24 +83,37 @@ def _state(point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int],
 
 def bucket_path(point: Point, bucket: int) -> Path:
     """Where a bucket is on this machine."""
-    root = Path(point.scratch or tempfile.gettempdir()) / f"viewmill-{point.mill}"
-    root.mkdir(parents=True, exist_ok=True)
-    return root / f"{_prefix(point)}{bucket}"
+    return point.home.path(_name(point, bucket))
+
+
+def made_somewhere(point: Point, bucket: int, make: Callable[[Path], T]) -> T:
+    """What is made where a bucket belongs."""
+    try:
+        return make(bucket_path(point, bucket))
+    except OSError as error:
+        if not point.home.spill(_name(point, bucket), error):
+            raise
+    return make(bucket_path(point, bucket))
+
+
+def _name(point: Point, bucket: int) -> str:
+    return f"{_prefix(point)}{bucket}"
 
 
 def _prefix(point: Point) -> str:
     return f"{point.fingerprint[:12]}-{point.buckets}-"
 
 
-def _remove_others(path: Path, point: Point) -> None:
+def _remove_others(point: Point) -> None:
     """Files of another program, or another number of buckets. If somebody still wants one, it is made again.
 
     Locks stay: a task that has outlived its driver may be here on behalf of an older program, and of two processes that
     lock files of the same name but not the same file, each would have the bucket for itself.
     """
-    for file in path.parent.iterdir():
-        if not file.name.startswith(_prefix(point)) and file.suffix != ".lock":
+    for file in point.home.files():
+        if _BUCKET.match(file.name) and not file.name.startswith(_prefix(point)):
             file.unlink(missing_ok=True)
+    point.home.make_room()
 
 
 def _found(path: Path, point: Point, label: str) -> Kept | None:
@@ -91,7 +137,7 @@ def _found(path: Path, point: Point, label: str) -> Kept | None:
 
 def _made(path: Path, point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Kept:
     """The bucket, from its snapshot and what arrived since."""
-    _remove_others(path, point)
+    _remove_others(point)
     kept = _at_snapshot(path, point, bucket)
     try:
         for entry in point.history:

@@ -24,8 +24,8 @@ from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.message import MESSAGES, Format, letters, route
 from viewmill.engines.spark.outgoing import Outgoing
 from viewmill.engines.spark.refusals import REFUSAL, refused_as_message
-from viewmill.engines.spark.states import state_before
-from viewmill.engines.spark.step import take
+from viewmill.engines.spark.states import before_step
+from viewmill.engines.spark.step import Taken, take
 from viewmill.engines.spark.work import Work, to_log
 from viewmill.errors import ViewmillError
 from viewmill.numbers import numbers
@@ -66,11 +66,15 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
     log = to_log(table) if table.num_rows else b""
     if log:
         point.files.write(entry.log(number, bucket), log)
-    with state_before(work, bucket) as kept:
+    rows = table if table.num_rows else None
+
+    def step(kept: Kept) -> tuple[Taken, int]:
         saved = _save(kept, work, bucket, entry.version - 1) if bucket in work.saves_before else 0
-        rows = table if table.num_rows else None
         taken = take(kept, deployed, entry, number, rows, work.watched_in(bucket))
         saved += _save(kept, work, bucket, entry.version) if bucket in work.saves_after else 0
+        return taken, saved
+
+    taken, saved = before_step(work, bucket, step)
     report = Report(bucket, number, len(log), saved)
     return pa.concat_tables(
         [

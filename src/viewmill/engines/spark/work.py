@@ -23,6 +23,7 @@ from viewmill.durable.history import Entry, snapshot_of
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Table
 from viewmill.engines.spark.hash import bucket_of
+from viewmill.engines.spark.homes import Home
 from viewmill.engines.spark.message import Format
 from viewmill.engines.spark.resolve import StoredTable
 from viewmill.wording import quoted
@@ -144,7 +145,11 @@ class Point:
     label: str
     history: tuple[Entry, ...]
     snapshots: tuple[int, ...]
-    scratch: str = ""  # where executors keep buckets; by default, where they keep temporary files
+    scratch: str = ""  # where executors keep buckets, if the user has said so
+
+    @property
+    def home(self) -> Home:
+        return Home(self.mill, self.scratch)
 
     def deployed(self) -> Deployed:
         return deployed(self.files.root, self.fingerprint)
