@@ -84,8 +84,8 @@ def connect(
 
     On Spark, what is committed is in `checkpoint`, a folder or URI that the driver and all executors can write:
     connecting to it again goes on from there. State is spread over so many `buckets`, by default as many as tasks can
-    run at once. Executors keep them in the folder `scratch` of their machines, by default where temporary files are;
-    what is left there when the mill is not used any more can be removed.
+    run at once. Executors keep them in the folder `scratch` of their machines, in which `$NAMES` are variables of their
+    environment; by default in memory and, when that gets short, where temporary files are. `close` gives it back.
     """
     if path is not None:
         raise UnsupportedError(

@@ -747,3 +747,24 @@ def test_c_functions_are_called_by_address():
     for place, function in named.items():
         assert word(pool, place) == function.address
         assert function(pool.address, 0) == 0
+
+
+def test_a_pool_for_one_batch_rests_after_a_much_larger_one():
+    pool = Pool(2, (INT,), ((0,),), journalled=False)
+    small, large = (np.arange(2 * n).reshape(n, 2) for n in (100, 200_000))
+    pool.merge(large, np.ones(len(large), np.int64))
+    pool.rest()
+    assert len(pool) == len(large)  # the batch was this large
+    size = pool.nbytes
+    pool.begin()
+    pool.merge(small, np.ones(len(small), np.int64))
+    pool.rest()
+    assert len(pool) == 0 and pool.nbytes < size / 100
+    for rows in (small, large, small):
+        pool.begin()
+        pool.merge(rows, np.ones(len(rows), np.int64))
+        pool.merge(rows[:10], np.ones(10, np.int64))
+        keys, weights = pool.rows()
+        assert len(keys) == len(rows) and weights.sum() == len(rows) + 10
+        assert len(pool.records_in_slice(0, (4,))) == 1
+        pool.rest()

@@ -91,7 +91,8 @@ def main(master: str, folder: Path, seed: int, batches: int, cores: int) -> None
         spark_cores_max=str(cores),
         spark_scheduler_minRegisteredResourcesRatio="1.0",
     )
-    mill = viewmill.connect(spark=spark, checkpoint=str(folder / "checkpoint"), buckets=BUCKETS)
+    # Workers share no disk, and are not to share memory: as if each were a machine of its own.
+    mill = viewmill.connect(spark=spark, checkpoint=str(folder / "checkpoint"), buckets=BUCKETS, scratch="$TMPDIR")
     assert isinstance(mill, SparkMill)
     diary.write("connected", version=mill.version)
     Driver(mill, seed, diary).run(batches)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from bucket_files import bucket_folder
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -98,23 +98,17 @@ def shop(spark: SparkSession, tmp_path: Path) -> Shop:
     return Shop(spark, tmp_path / "checkpoint")
 
 
-@pytest.fixture
-def buckets(shop: Shop) -> Path:
-    """Where the executors keep them."""
-    return Path(tempfile.gettempdir()) / f"viewmill-{shop.mill._engine.commit.mill}"
-
-
-def test_buckets_that_are_lost_are_made_again(shop, buckets):
+def test_buckets_that_are_lost_are_made_again(shop):
     for _ in range(3):
         shop.step()
-    shutil.rmtree(buckets)
+    shutil.rmtree(bucket_folder(shop.mill))
     shop.agree()
-    shutil.rmtree(buckets)
+    shutil.rmtree(bucket_folder(shop.mill))
     shop.step()
     shop.agree()
 
 
-def test_snapshots_shorten_the_way(shop, buckets, monkeypatch):
+def test_snapshots_shorten_the_way(shop, monkeypatch):
     monkeypatch.setattr(engine, "SAVE_AFTER_BATCHES", 2)
     for _ in range(7):
         shop.step()
@@ -122,7 +116,7 @@ def test_snapshots_shorten_the_way(shop, buckets, monkeypatch):
     assert min(commit.snapshots) > 0 and commit.driver > 0 and len(commit.entries) < 7
     logs = sorted((shop.folder / "logs").iterdir())
     assert len(logs) <= 7 and len(logs) == len({entry.folder for entry in commit.entries})
-    shutil.rmtree(buckets)
+    shutil.rmtree(bucket_folder(shop.mill))
     shop.connect()
     shop.agree()
     shop.step()
@@ -249,7 +243,7 @@ def _workers(process: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("what", ["logs", "snapshots", "commits", "programs"])
-def test_damaged_files_are_named(shop, buckets, monkeypatch, what):
+def test_damaged_files_are_named(shop, monkeypatch, what):
     monkeypatch.setattr(engine, "SAVE_AFTER_BATCHES", 2)
     for _ in range(4):
         shop.step()
@@ -258,7 +252,7 @@ def test_damaged_files_are_named(shop, buckets, monkeypatch, what):
         data = bytearray(file.read_bytes())
         data[len(data) // 2] ^= 0xFF
         file.write_bytes(data)
-    shutil.rmtree(buckets)
+    shutil.rmtree(bucket_folder(shop.mill))
     with pytest.raises(DataError, match=what):
         shop.connect()
         viewmill.engines.spark.work.deployed.cache_clear()

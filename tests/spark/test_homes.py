@@ -6,16 +6,19 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import viewmill
 from viewmill.engines.local import region, room
 from viewmill.engines.local.memory import LARGE
 from viewmill.engines.local.region import Region
 from viewmill.engines.spark import homes
 from viewmill.engines.spark.homes import Home
+from viewmill.spark_mill import SparkMill
 
 DEAD = 2**22 + 1  # a process that there cannot be
 
@@ -158,3 +161,20 @@ def test_spark_keeps_buckets_in_memory_and_gives_it_back(tmp_path):
     seen = {Path(name) for name in eval(done.stdout.splitlines()[-1])} - before
     assert len(seen) == expected
     assert not any(path.exists() for path in seen)
+
+
+def test_a_mill_that_is_closed_gives_everything_back(spark, tmp_path):
+    def there(mill: SparkMill) -> list[Path]:
+        name = f"viewmill-{mill._engine.commit.mill}"
+        folders = (Path("/dev/shm") / name, Path(tempfile.gettempdir()) / name)
+        return [file for folder in folders if folder.is_dir() for file in folder.iterdir()]
+
+    with viewmill.connect(spark=spark, checkpoint=str(tmp_path / "c"), buckets=2) as mill:
+        mill.sql("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
+        mill.sql("CREATE MATERIALIZED VIEW s AS SELECT v, count(*) AS n FROM t GROUP BY v")
+        mill.insert("t", [(1, 2), (2, 2)])
+        assert there(mill)
+    assert not there(mill)
+    with viewmill.connect(spark=spark, checkpoint=str(tmp_path / "c")) as mill:
+        mill.insert("t", [(3, 2)])
+        assert mill.view("s").to_arrow().to_pylist() == [{"v": 2, "n": 3}]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
+from bucket_files import bucket_folder
 from pyspark.sql import SparkSession
 
 import viewmill
@@ -82,7 +82,7 @@ def test_views_go_on_in_more_and_in_fewer_buckets(shop):
 def test_a_moved_bucket_is_made_again_from_its_snapshot(shop):
     shop.batch()
     shop.mill = shop.connect(3)
-    shutil.rmtree(next(Path(tempfile.gettempdir()).glob(f"viewmill-{shop.mill._engine.commit.mill}")))
+    shutil.rmtree(bucket_folder(shop.mill))
     shop.check()
     shop.batch()
     shop.check()
@@ -112,20 +112,25 @@ def test_an_empty_mill_takes_any_number(shop):
     assert shop.mill._engine.commit.buckets == 3
 
 
+def numbers_of(folder: Path) -> set[str]:
+    """For how many buckets there are files."""
+    return {file.name.split("-")[1] for file in folder.iterdir() if not file.suffix and "used-by" not in file.name}
+
+
 def test_files_of_other_buckets_are_removed(shop):
     shop.batch()
-    folder = next(Path(tempfile.gettempdir()).glob(f"viewmill-{shop.mill._engine.commit.mill}"))
+    folder = bucket_folder(shop.mill)
     shop.mill = shop.connect(3)
     shop.batch()
     shutil.rmtree(folder)
     shop.check()  # made again
-    assert {name.name.split("-")[1] for name in folder.iterdir()} == {"3"}
+    assert numbers_of(folder) == {"3"}
     shop.mill = shop.connect(2)
     shutil.rmtree(folder)
     folder.mkdir()
     (folder / "0123456789ab-9-0").write_bytes(b"of another program")
     shop.check()
-    assert {name.name.split("-")[1] for name in folder.iterdir()} == {"2"}
+    assert numbers_of(folder) == {"2"}
 
 
 def test_a_view_defined_before_the_driver_died_is_there_afterwards(shop):

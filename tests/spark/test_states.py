@@ -104,6 +104,5 @@ def test_a_bucket_without_room_in_memory_goes_on_on_disk(point, tmp_path, monkey
     assert before_step(Work(point, entry, 2), 0, use) == {(1,), (2,), (3,)}
     assert seen == [memory / "viewmill-m", tmp_path / "disk" / "viewmill-m"]
     assert not [file for file in seen[0].iterdir() if file.name.endswith("-0")]
-    assert len(states._shelf) == 1  # the one in memory is closed
     with state_at(replace(point, label=entry.label(2)), 0) as kept:
         assert kept.path.parent == seen[1]

@@ -147,14 +147,10 @@ class SparkBenchmark:
         names = tuple(query.name for query in queries)
         title = names[0] if len(names) == 1 else f"{len(names)} views"
         reads = {table for query in queries for table in query.reads}
-        with tempfile.TemporaryDirectory(prefix="viewmill-bench-") as folder:
-            mill = SparkMill(
-                self._spark,
-                f"{folder}/checkpoint",
-                buckets=self._plan.buckets,
-                scratch=f"{folder}/buckets",
-                passes=passes,
-            )
+        with (
+            tempfile.TemporaryDirectory(prefix="viewmill-bench-") as folder,
+            SparkMill(self._spark, f"{folder}/checkpoint", buckets=self._plan.buckets, passes=passes) as mill,
+        ):
             mill.sql(schema_sql())
             for query in queries:
                 mill.sql(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")

@@ -87,9 +87,7 @@ class OnSpark:
         self.name, self.oracle = "Spark", "Spark SQL"
         self._spark = spark_session()
         self._folder = tempfile.TemporaryDirectory(prefix="viewmill-demo-")
-        self._mill = connect(
-            spark=self._spark, checkpoint=f"{self._folder.name}/checkpoint", scratch=f"{self._folder.name}/buckets"
-        )
+        self._mill = connect(spark=self._spark, checkpoint=f"{self._folder.name}/checkpoint")
 
     def define(self, queries: list[Query]) -> None:
         self._mill.sql(schema_sql())

@@ -147,6 +147,12 @@ class HeldEngine(CompiledEngine):
         if self.wide is not None:
             self.wide.begin()
 
+    def rest(self) -> None:
+        """After a batch: keep no more memory for the next one than it is likely to need."""
+        for trigger in self._triggers.values():
+            for pool in trigger.lets.values():
+                pool.rest()
+
     def rollback(self) -> None:
         """Undo the batch."""
         self._all(layout.ROLLBACK)

@@ -33,9 +33,9 @@ class SliceIndex:
         self._memory = memory
         self._positions: Ints = memory.array((1 + len(columns),), np.int64)
         self._positions[:] = (len(columns), *columns)
-        self.heads: Ints = memory.array((SMALLEST_TABLE,), np.int64)
-        self.links: NDArray[np.int32] = memory.array((capacity, 2), np.int32)
-        self._publish()
+        self.heads: Ints
+        self.links: NDArray[np.int32]
+        self.start_again(capacity)
 
     @classmethod
     def held(cls, words: Ints, capacity: int, memory: Shared) -> SliceIndex:
@@ -47,6 +47,12 @@ class SliceIndex:
         index.heads = memory.at(int(words[layout.HEADS]), (int(words[layout.HEAD_ROOM]),), np.int64)
         index.links = memory.at(int(words[layout.LINKS]), (capacity, 2), np.int32)
         return index
+
+    def start_again(self, capacity: int) -> None:
+        """An index without records, for a pool of this capacity."""
+        self.heads = self._memory.array((SMALLEST_TABLE,), np.int64)
+        self.links = self._memory.array((capacity, 2), np.int32)
+        self._publish()
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:

@@ -469,6 +469,7 @@ class Kept:
         self._set_text(_LABEL, label)
         self._in_batch = False
         self._region.header[_STATE] = _CLEAN
+        self._engine.rest()
 
     def rollback(self) -> None:
         """The state is as it was at `begin`."""

@@ -62,3 +62,20 @@ def _wait(descriptor: int, until: float, path: Path) -> None:
                 ) from None
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def discard(path: Path) -> bool:
+    """Remove a file that processes may have mapped, and free its room at once. False if somebody works on it."""
+    lock = Lock(path)
+    try:
+        lock.take(0)
+    except Busy:
+        return False
+    try:
+        os.truncate(path, 0)  # or it would take room until the last process lets go of it
+        path.unlink()
+    except FileNotFoundError:
+        pass
+    finally:
+        lock.drop()
+    return True

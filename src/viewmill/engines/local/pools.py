@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from viewmill.engines.local import kernels, layout
 from viewmill.engines.local.indexes import Ints, SliceIndex, address, wider
+from viewmill.engines.local.journal import LONG
 from viewmill.engines.local.layout import FIRST_ORDER, FIRST_SLICE, MOST_ORDERS, ORDER_WORDS, SLICE_WORDS
 from viewmill.engines.local.libraries import CFunction
 from viewmill.engines.local.memory import Anonymous, Memory, Shared
@@ -274,6 +275,21 @@ class Pool:
         old, new = self.arrays.journal[:entries, 1:], self.arrays.weights[records]
         changed = (old != new).any(axis=1)
         return self.arrays.keys[records[changed]], old[changed], new[changed]
+
+    def rest(self) -> None:
+        """After a batch, for a pool that is not journalled: give back what only a much larger one needs."""
+        if len(self.arrays.live) <= max(LONG, 8 * int(self.arrays.block[layout.HIGH])):
+            return
+        self.begin()
+        arrays, memory = self.arrays, self._memory
+        for array in (arrays.records, arrays.live, arrays.slots):
+            memory.release(array)
+        arrays.records = memory.array((SMALLEST_POOL, self.width + self.lanes), np.int64)
+        arrays.live = memory.array((SMALLEST_POOL,), np.uint8)
+        arrays.slots = memory.array((SMALLEST_TABLE,), np.int64)
+        for index in self._indexes:
+            index.start_again(SMALLEST_POOL)
+        self._publish()
 
     # Reading
 

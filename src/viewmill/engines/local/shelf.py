@@ -84,14 +84,6 @@ class Shelf:
         for each in (*closed, *([old] if old is not None else [])):
             each.close()
 
-    def forget_elsewhere(self, path: Path) -> None:
-        """Close buckets of the same name in other folders: files that are gone take room as long as they are open."""
-        with self._turn:
-            known = [key for key in self._open if key[0].name == path.name and key[0] != path]
-            closed = [self._open.pop(key) for key in known]
-        for kept in closed:
-            kept.close()
-
     def clear(self) -> None:
         """Close them all."""
         with self._turn:

@@ -38,7 +38,7 @@ from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
 from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
 from viewmill.engines.spark.progress import shown
-from viewmill.engines.spark.reading import table_reader, view_reader
+from viewmill.engines.spark.reading import remover, table_reader, view_reader
 from viewmill.engines.spark.refusals import REFUSAL, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.session import maintenance_session, use_buckets
@@ -342,6 +342,15 @@ class SparkEngine:
         info = self.deployed.catalog.relations[table]
         schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in info.columns])
         return self._anchored().frame.mapInArrow(table_reader(self._point(self.commit), StoredTable(info)), schema)
+
+    # --- the end
+
+    def close(self) -> None:
+        """Give back what executors hold. Of executors that are lost or busy, it is given back when they end."""
+        anchor = self._anchored()
+        anchor.frame.mapInArrow(remover(self._point(self.commit)), anchor.frame.schema).collect()
+        anchor.release()
+        self._anchor = None
 
 
 def collected(frame: DataFrame) -> pa.Table:

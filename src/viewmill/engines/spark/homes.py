@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from viewmill.engines.local.locks import discard
 from viewmill.engines.local.room import free_memory, is_memory
 
 _PREFIX = "viewmill-"
@@ -53,14 +54,17 @@ def leave() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folders of a mill's buckets on this machine. `scratch` is what the user asked for, if anything."""
+    """The folders of a mill's buckets on this machine.
+
+    `scratch` is what the user asked for, if anything; `$NAMES` in it stand for variables of the executor's environment.
+    """
 
     mill: str
     scratch: str = ""
 
     @property
     def on_disk(self) -> Path:
-        return Path(self.scratch or tempfile.gettempdir()) / f"{_PREFIX}{self.mill}"
+        return Path(os.path.expandvars(self.scratch) or tempfile.gettempdir()) / f"{_PREFIX}{self.mill}"
 
     @property
     def in_memory(self) -> Path | None:
@@ -84,14 +88,24 @@ class Home:
             return False
         self.on_disk.mkdir(parents=True, exist_ok=True)
         (self.on_disk / file).touch()  # no bucket as yet, but the place for it
-        (memory / file).unlink(missing_ok=True)
+        discard(memory / file)
         return True
+
+    def remove(self) -> None:
+        """Remove all that this machine has of the mill, and that nobody works on."""
+        buckets = [file for file in self.files() if file.suffix != ".lock" and not file.name.startswith(_MARK)]
+        busy = [file for file in buckets if not discard(file)]
+        if not busy:
+            for folder in self._folders():
+                shutil.rmtree(folder, ignore_errors=True)
 
     def files(self) -> Iterator[Path]:
         """All there are of the mill."""
-        for folder in (self.on_disk, self.in_memory):
-            if folder is not None and folder.is_dir():
-                yield from folder.iterdir()
+        for folder in self._folders():
+            yield from folder.iterdir()
+
+    def _folders(self) -> list[Path]:
+        return [folder for folder in (self.on_disk, self.in_memory) if folder is not None and folder.is_dir()]
 
     def make_room(self) -> None:
         """Before a bucket is made: remove what executors have left that were killed, and that is not the mill's own."""

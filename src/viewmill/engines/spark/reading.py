@@ -51,6 +51,17 @@ def _reader(point: Point, rows: Callable[[Kept], pa.Table]) -> Reader:
     return read
 
 
+def remover(point: Point) -> Reader:
+    """For the end of a mill: remove its buckets, wherever tasks run."""
+
+    def remove(anchors: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for anchor in anchors:
+            point.home.remove()
+            yield anchor
+
+    return remove
+
+
 def _rows(kept: Kept, view: str, columns: Sequence[ColumnInfo]) -> pa.Table:
     arrays = kept.columns(view, [column.type for column in columns])
     if arrays is not None:

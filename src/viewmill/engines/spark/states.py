@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from viewmill.durable.history import Entry
 from viewmill.engines.local.kept import Kept, Torn
+from viewmill.engines.local.locks import discard
 from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark.step import take
 from viewmill.engines.spark.work import Point, Work, from_log
@@ -73,7 +74,6 @@ def state_before(work: Work, bucket: int) -> Iterator[Kept]:
 @contextmanager
 def _state(point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Iterator[Kept]:
     path = bucket_path(point, bucket)
-    _shelf.forget_elsewhere(path)
     kept = _found(path, point, label) or _made(path, point, bucket, label, done)
     try:
         yield kept
@@ -105,14 +105,14 @@ def _prefix(point: Point) -> str:
 
 
 def _remove_others(point: Point) -> None:
-    """Files of another program, or another number of buckets. If somebody still wants one, it is made again.
+    """Files of another program, or another number of buckets. If somebody wants one later, it is made again.
 
     Locks stay: a task that has outlived its driver may be here on behalf of an older program, and of two processes that
     lock files of the same name but not the same file, each would have the bucket for itself.
     """
     for file in point.home.files():
         if _BUCKET.match(file.name) and not file.name.startswith(_prefix(point)):
-            file.unlink(missing_ok=True)
+            discard(file)
     point.home.make_room()
 
 
