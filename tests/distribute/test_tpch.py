@@ -42,6 +42,13 @@ def test_all_queries_together_take_no_more_rounds_than_the_longest(known, stages
     assert (everything.jobs, everything.stages) == (1, stages)
 
 
+def test_rows_that_wait_for_others_are_filtered_where_they_come_in():
+    """Of the items that Q20 looks at on the driver, those of one year travel."""
+    program, catalog = tpch_program((20,))
+    (send,) = (send for send in distribute(program, catalog).incoming if send.info.name == "lineitem@driver")
+    assert len(send.where) == 2
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_distributed_equals_undistributed(number):
     program, catalog = tpch_program((number,))

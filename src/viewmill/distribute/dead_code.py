@@ -16,7 +16,7 @@ from viewmill.algebra.build import factors
 from viewmill.algebra.nodes import DeltaRelation, Exists, Expr, Product, Test
 from viewmill.algebra.scalars import Call, Scalar, Var, can_fail, substitute, variables
 from viewmill.algebra.schema import children, walk
-from viewmill.distribute.units import Unit
+from viewmill.distribute.units import PUT_DOWN, Unit
 
 MOST = 8
 """More alternatives than this are not worth testing."""
@@ -33,8 +33,11 @@ def columns_read(units: Iterable[Unit]) -> dict[str, set[str]]:
 
 
 def rows_read(change: str, units: Sequence[Unit]) -> tuple[Expr, ...]:
-    """Conditions that hold for all rows of a change that anybody counts."""
-    takers = [unit for unit in units if any(arrival.name == change for arrival in unit.takes)]
+    """Conditions that hold for all rows of a change that anybody counts.
+
+    A change that waits for others is put down whole, and counted by whoever it waits for.
+    """
+    takers = [u for u in units if u.turn != PUT_DOWN and any(arrival.name == change for arrival in u.takes)]
     return common_condition(change, (expr for unit in takers for expr in unit.exprs))
 
 
