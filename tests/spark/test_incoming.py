@@ -10,20 +10,21 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
+from routed import arrived, form_of, routed
 
 from viewmill.algebra.text import parse
 from viewmill.arrow import arrow_schema
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.distribute.nodes import Anywhere, Buckets, Everywhere, Send
+from viewmill.engines.spark import message, routing
 from viewmill.engines.spark.anchor import stage
 from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.hash import bucket_of
-from viewmill.engines.spark.incoming import Incoming, layout, split
+from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.jobs import counting
+from viewmill.engines.spark.routing import columns_of, routing_task, sent_rows
 from viewmill.errors import DataError
 from viewmill.types import BIGINT, DATE, INT, STRING, TIMESTAMP, decimal
-
-incoming, where_they_are = Incoming().to_buckets, Incoming().where_they_are
 
 BUCKETS = 4
 ORDERS = RelationInfo(
@@ -85,11 +86,11 @@ def collected(anchor, frame, sends) -> dict[str, Counter[tuple[object, ...]]]:
 
     def run(bucket: int, table: pa.Table) -> pa.Table:
         lines = []
-        for name, (rows, counts) in split(sends, table).items():
+        for name, (rows, counts) in arrived(sends, table).items():
             info = next(send.info for send in sends if send.info.name == name)
             assert rows.schema == arrow_schema(info.columns), name
             values = [tuple(row.values()) for row in rows.to_pylist()] or [()] * rows.num_rows
-            lines += [repr((name, bucket, row, count)) for row, count in zip(values, counts.to_pylist(), strict=True)]
+            lines += [repr((name, bucket, row, count)) for row, count in zip(values, counts, strict=True)]
         return pa.table({"line": pa.array(lines, pa.string())})
 
     found: dict[str, Counter[tuple[object, ...]]] = {}
@@ -106,7 +107,7 @@ def values(row, *columns: str) -> tuple[object, ...]:
 
 
 def test_every_row_arrives_where_it_should(frames, anchor):
-    found = collected(anchor, incoming(SENDS, frames, RELATIONS, BUCKETS), SENDS)
+    found = collected(anchor, routed(SENDS, frames, RELATIONS, BUCKETS), SENDS)
     by_id = [(values(row, "id", "at", "price"), row[-1], values(row, "id")) for row in ROWS]
     assert found["o@id"] == Counter((bucket_of(key, BUCKETS), row, count) for row, count, key in by_id)
     early = [row for row in ROWS if row[0] < 100]
@@ -121,51 +122,77 @@ def test_every_row_arrives_where_it_should(frames, anchor):
 def test_a_send_alone_is_what_it_is_among_others(frames, anchor, number):
     alone = SENDS[number : number + 1]
     name = alone[0].info.name
-    together = collected(anchor, incoming(SENDS, frames, RELATIONS, BUCKETS), SENDS)
-    assert collected(anchor, incoming(alone, frames, RELATIONS, BUCKETS), alone)[name] == together[name]
+    together = collected(anchor, routed(SENDS, frames, RELATIONS, BUCKETS), SENDS)[name]
+    by_itself = collected(anchor, routed(alone, frames, RELATIONS, BUCKETS), alone)[name]
+    if isinstance(alone[0].to, Anywhere):  # which may be in another bucket
+        together, by_itself = (Counter(rest[1:] for rest in found.elements()) for found in (together, by_itself))
+    assert by_itself == together
 
 
 def test_everywhere_beside_a_bucket(frames, anchor):
     sends = (orders(Everywhere(), "note", name="o@*", where=["{id < 2}"]), orders(Buckets(("id",)), "id", name="o@id"))
-    found = collected(anchor, incoming(sends, frames, RELATIONS, BUCKETS), sends)
+    found = collected(anchor, routed(sends, frames, RELATIONS, BUCKETS), sends)
     assert found["o@*"] == Counter((b, values(r, "note"), r[-1]) for b in range(BUCKETS) for r in ROWS[:2])
     assert found["o@id"] == Counter((bucket_of(r[:1], BUCKETS), r[:1], r[-1]) for r in ROWS)
 
 
 def test_rows_without_columns(frames, anchor):
     sends = (orders(Anywhere(), name="o@any"), orders(Buckets(()), name="o@one"))
-    found = collected(anchor, incoming(sends, frames, RELATIONS, BUCKETS), sends)
+    found = collected(anchor, routed(sends, frames, RELATIONS, BUCKETS), sends)
     counts = Counter(row[-1] for row in ROWS)
     for name in ("o@any", "o@one"):
-        assert {count: number for (_, _, count), number in found[name].items()} == counts
+        assert Counter(count for _, _, count in found[name].elements()) == counts
 
 
 def test_rows_that_stay(frames):
     def run(batches):
-        for rows, counts in split(SENDS[:1], pa.Table.from_batches(list(batches))).values():
-            yield pa.record_batch({"id": rows.column("id"), "n": counts})
+        for batch in batches:
+            for rows, counts in sent_rows("orders", SENDS[:1], batch).values():
+                yield pa.record_batch({"id": rows.column("id"), "n": pa.array(counts)})
 
-    frame = where_they_are(SENDS[:1], frames, RELATIONS)
-    assert "key" not in frame.columns
+    frame = Incoming().rows(SENDS[:1], frames, RELATIONS)["orders"]
     table = frame.mapInArrow(run, "id bigint, n bigint").toArrow()
     assert Counter(zip(*(c.to_pylist() for c in table.columns), strict=True)) == Counter((r[0], r[-1]) for r in ROWS)
 
 
-def test_sends_share_slots_of_a_type():
-    shape = layout(SENDS)
-    assert [str(type_) for type_ in shape.slots] == ["bigint", "timestamp", "decimal(15,2)", "int", "date", "string"]
-    assert [part.slots for part in shape.parts] == [(0, 1, 2), (3, 4, 5), (2,), (0, 5)]
-    twice = layout(
-        (orders(Anywhere(), "id", "customer"), Send("n", NATION, Everywhere()), Send("n", NATION, Anywhere()))
+def test_only_what_is_sent_leaves_spark(frames):
+    """Columns that some send has, and rows that some send takes."""
+    sends = (SENDS[1], orders(Anywhere(), "day", "price", name="o@any", where=["{id < 3}"]))
+    assert columns_of("orders", sends) == ("customer", "day", "note", "price")
+    rows = Incoming().rows(sends, frames, RELATIONS)["orders"]
+    assert rows.columns == ["c0", "c1", "c2", "c3", "w", "k0", "k1"] and rows.count() == 100
+    assert Incoming().rows(sends[1:], frames, RELATIONS)["orders"].count() == 3
+
+
+def test_rows_that_may_be_anywhere_are_spread_evenly(frames, anchor):
+    sends = (orders(Anywhere(), "id", name="o@any"),)
+    found = collected(anchor, routed(sends, {"orders": frames["orders"].coalesce(1)}, RELATIONS, BUCKETS), sends)
+    counts = Counter(bucket for bucket, *_ in found["o@any"].elements())
+    assert set(counts.values()) == {len(ROWS) // BUCKETS}
+
+
+def test_many_rows_are_several_messages(frames, anchor, monkeypatch):
+    """The task routes them in parts, and pieces of messages are told apart."""
+    sends = SENDS[:1]
+    batches = Incoming().rows(sends, frames, RELATIONS)["orders"].coalesce(1).toArrow().to_batches(max_chunksize=20)
+    monkeypatch.setattr(routing, "AT_ONCE", 2**11)
+    monkeypatch.setattr(message, "LARGEST", 2**8)
+    task = routing_task(lambda: (form_of(sends), sends), "orders", BUCKETS)
+    table = pa.Table.from_batches(list(task(iter(batches))))
+    origins = table.column("origin").to_pylist()
+    keys = list(zip(table.column("target").to_pylist(), origins, strict=True))
+    assert len(set(keys)) == len(keys) > 20
+    rows, counts = arrived(sends, table)["o@id"]
+    assert Counter(zip(rows.column("id").to_pylist(), counts, strict=True)) == Counter(
+        (row[0], row[-1]) for row in ROWS
     )
-    assert len(twice.slots) == 3
 
 
 def test_a_relation_is_read_once(spark, capsys):
     """However often it is sent: the DataFrame may be expensive, or not the same the second time."""
     numbers = spark.range(3).selectExpr("id", "1L AS weight_", *(f"NULL AS {name}" for name in ORDERS.names[1:]))
     sends = (*SENDS[:3], orders(Everywhere(), "id", name="o@*"))
-    incoming(sends, {"orders": numbers}, RELATIONS, BUCKETS).explain()
+    routed(sends, {"orders": numbers}, RELATIONS, BUCKETS).explain()
     assert capsys.readouterr().out.count("Range (") == 1
 
 
@@ -200,7 +227,7 @@ WRONG = {
 def test_what_the_types_tell_is_refused_at_once(spark, schema, message):
     frame = spark.createDataFrame([], schema)
     with counting(spark) as cost, pytest.raises(DataError, match=message):
-        incoming(SENDS[:1], {"orders": frame}, RELATIONS, BUCKETS)
+        routed(SENDS[:1], {"orders": frame}, RELATIONS, BUCKETS)
     assert cost().jobs == 0
 
 
@@ -237,7 +264,7 @@ def test_what_only_values_tell_is_refused_in_the_job(spark, anchor, change, cell
     frame = own.createDataFrame([tuple(row)], schema)
     send = (orders(Buckets(("id",)), *ORDERS.names, where=["{id < 5}", "{customer < 5}"]),)
     with pytest.raises(PySparkException) as caught:
-        collected(anchor, incoming(send, {"orders": frame}, RELATIONS, BUCKETS), send)
+        collected(anchor, routed(send, {"orders": frame}, RELATIONS, BUCKETS), send)
     found = refused(caught.value)
     assert isinstance(found, DataError)
     assert found.message == message
@@ -256,6 +283,6 @@ def test_names_in_any_case_and_order_and_types_that_fit(spark, anchor):
         "weight_ int, PRICE decimal(20,3), Note string, Id int, at timestamp_ntz, day date, customer bigint",
     )
     send = (orders(Buckets(("id",)), *ORDERS.names),)
-    found = collected(anchor, incoming(send, {"orders": frame}, RELATIONS, BUCKETS), send)
+    found = collected(anchor, routed(send, {"orders": frame}, RELATIONS, BUCKETS), send)
     row = (7, 3, date(2024, 1, 1), None, Decimal("2.50"), "x")
     assert found["o"] == Counter([(bucket_of((7,), BUCKETS), row, 1)])

@@ -7,18 +7,22 @@ sums are gathered. What an order's bucket knows has to survive from batch to bat
 from __future__ import annotations
 
 import pickle
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark import cloudpickle
+from routed import arrived, routed
 
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.distribute.nodes import WEIGHT, Buckets, Send
 from viewmill.engines.spark.anchor import stage
-from viewmill.engines.spark.incoming import Incoming, split
 from viewmill.engines.spark.jobs import counting
 from viewmill.engines.spark.message import MESSAGES_DDL, Format, letters, opened, read, route
 from viewmill.types import BIGINT
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not see the tests
 
 BUCKETS = 4
 
@@ -46,24 +50,24 @@ def by_order(folder: Path):
     def run(bucket: int, table: pa.Table) -> pa.Table:
         file = folder / f"orders-{bucket}"
         customers, prices = pickle.loads(file.read_bytes()) if file.exists() else (Counter(), Counter())
-        arrived = {
-            name: zip(*(column.to_pylist() for column in (*rows.columns, counts)), strict=True)
-            for name, (rows, counts) in split(SENDS, table).items()
+        here = {
+            name: list(zip(*(column.to_pylist() for column in rows.columns), counts, strict=True))
+            for name, (rows, counts) in arrived(SENDS, table).items()
         }
         gained: Counter[int] = Counter()
-        for order, customer, count in arrived.get("orders@id", ()):
+        for order, customer, count in here.get("orders@id", ()):
             for (other, price), times in prices.items():
                 if other == order:
                     gained[customer] += count * times * price
             customers[order, customer] += count
-        for order, price, count in arrived.get("items@id", ()):
+        for order, price, count in here.get("items@id", ()):
             for (other, customer), times in customers.items():
                 if other == order:
                     gained[customer] += count * times * price
             prices[order, price] += count
         file.write_bytes(pickle.dumps((customers, prices)))
         routed = route(sums(gained), ("customer",), BUCKETS)
-        noted = {"top": sums(Counter({-bucket: table.num_rows}))}
+        noted = {"top": sums(Counter({-bucket: sum(map(len, here.values()))}))}
         return letters(FORM, bucket, {target: {"sum": rows} for target, rows in routed.items()}, noted, BUCKETS)
 
     return run
@@ -105,7 +109,7 @@ def test_two_hops_are_one_job(spark, anchor, tmp_path):
             "items": frame(spark, new_items, "id", "price").coalesce(1),
         }
         with counting(spark) as cost:
-            rows = Incoming().to_buckets(SENDS, frames, RELATIONS, BUCKETS)
+            rows = routed(SENDS, frames, RELATIONS, BUCKETS)
             first = stage(anchor, rows, by_order(tmp_path), MESSAGES_DDL)
             gathered = stage(anchor, first, by_customer(tmp_path), MESSAGES_DDL).toArrow()
         assert (cost().jobs, cost().stages) == (1, 3)

@@ -8,9 +8,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from viewmill.arrow import arrow_schema
 from viewmill.catalog import Catalog, ColumnInfo, RelationInfo
 from viewmill.distribute.nodes import Block, Distributed
 from viewmill.durable.files import Files
@@ -18,7 +20,9 @@ from viewmill.durable.history import Entry
 from viewmill.engines.local.pending import PendingRows
 from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark import homes, states, work
+from viewmill.engines.spark.message import letters
 from viewmill.engines.spark.resolve import Op, StoredTable, with_tables
+from viewmill.engines.spark.routing import counted
 from viewmill.engines.spark.states import before_step, state_at, state_before
 from viewmill.engines.spark.work import Deployed, Point, Work, deploy, to_log
 from viewmill.errors import DataError
@@ -40,10 +44,10 @@ def point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Point:
 
 def log(point: Point, entry: Entry, *keys: int) -> None:
     """Insertions of these keys, as they arrive."""
-    count = len(keys)
-    columns = {"part": [0] * count, "w": [Op.INSERT.code(0)] * count, "s0": list(keys)}
-    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
-    point.files.write(entry.log(1, 0), to_log(table))
+    asked = StoredTable(INFO).asked
+    rows = pa.RecordBatch.from_arrays([pa.array(keys, pa.int64())], schema=arrow_schema(asked.columns))
+    message = counted(rows, np.full(len(keys), Op.INSERT.code(0)))
+    point.files.write(entry.log(1, 0), to_log(letters(point.deployed().format, 0, {0: {asked.name: message}}, {}, 1)))
 
 
 def is_free(folder: Path) -> bool:

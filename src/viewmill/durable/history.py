@@ -21,7 +21,7 @@ from viewmill.durable.files import DamagedFile, Files
 from viewmill.errors import DataError
 from viewmill.wording import quoted
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from viewmill.catalog import RelationInfo
-from viewmill.distribute.nodes import WEIGHT
 from viewmill.engines.local.pending import PendingData
-from viewmill.engines.spark.incoming import split
 from viewmill.engines.spark.message import read
+from viewmill.engines.spark.routing import counted, uncounted
 from viewmill.engines.spark.work import Deployed
-from viewmill.numbers import numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +30,14 @@ class Arrival:
     def message(self, info: RelationInfo) -> pa.RecordBatch:
         """As it is sent on."""
         rows = self.rows.select(list(info.names))
-        if self.counts is None:
-            return rows
-        count = pa.field(WEIGHT, pa.int64(), nullable=False)
-        return pa.RecordBatch.from_arrays([*rows.columns, pa.array(self.counts)], schema=rows.schema.append(count))
+        return rows if self.counts is None else counted(rows, self.counts)
 
 
 Arrivals = dict[str, Arrival]
 
 
-def from_source(deployed: Deployed, relations: tuple[str, ...], table: pa.Table) -> Arrivals:
-    """Rows of a batch that Spark brought here."""
-    found = split(deployed.sends(relations), table)
-    return {name: Arrival(rows, numbers(counts)) for name, (rows, counts) in found.items()}
-
-
 def from_messages(deployed: Deployed, table: pa.Table) -> Arrivals:
     arrivals: Arrivals = {}
     for name, batch in read(deployed.format, table).items():
-        if name in deployed.counted:
-            last = batch.num_columns - 1
-            arrivals[name] = Arrival(batch.select(list(range(last))), numbers(batch.column(last)))
-        else:
-            arrivals[name] = Arrival(batch)
+        arrivals[name] = Arrival(*uncounted(batch)) if name in deployed.counted else Arrival(batch)
     return arrivals

@@ -42,7 +42,7 @@ from viewmill.engines.spark.reading import remover, table_reader, view_reader
 from viewmill.engines.spark.refusals import REFUSAL, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.session import maintenance_session, use_buckets
-from viewmill.engines.spark.source import source_task
+from viewmill.engines.spark.source import Origin
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
 from viewmill.engines.spark.work import Deployed, Point, Saves, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
@@ -247,11 +247,9 @@ class SparkEngine:
         frames = {name: batch[name] for name in entry.relations}
         sends, known = deployed.sends(entry.relations), deployed.given
         point = self._point(commit)
-        if entry.blocks:
-            frame = self._incoming.to_buckets(sends, frames, known, commit.buckets)
-        else:
-            run = source_task(self.files.root, commit.program, entry.relations)
-            frame = self._incoming.where_they_are(sends, frames, known).mapInArrow(run, MESSAGES_DDL)
+        rows = self._incoming.rows(sends, frames, known)
+        source = Origin(self.files.root, commit.program, entry.relations)
+        frame = source.to_buckets(rows, commit.buckets) if entry.blocks else source.to_driver(rows)
         for number in range(1, entry.blocks + 1):
             work = Work(point, entry, number, saves, watched or {})
             frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_DDL)

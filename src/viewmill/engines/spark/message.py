@@ -99,14 +99,19 @@ def letters(
     to_buckets: Mapping[int, Mapping[str, pa.RecordBatch]],
     to_driver: Mapping[str, pa.RecordBatch],
     buckets: int,
+    *,
+    apart: int = 0,
 ) -> pa.Table:
-    """What a bucket sends, as rows of `MESSAGES`; nothing is sent where there is nothing to say."""
+    """What a bucket sends, as rows of `MESSAGES`; nothing is sent where there is nothing to say.
+
+    `apart` is a number larger than that of any origin, if there are others than buckets.
+    """
     keys = bucket_keys(buckets)
     mail = [(keys[target], target, batches) for target, batches in sorted(to_buckets.items())]
-    mail.append((keys[origin], DRIVER, to_driver))
+    mail.append((keys[origin % buckets], DRIVER, to_driver))
     rows = [
         # The pieces of a message are told apart as if they came from others: read in the same order by everybody.
-        (key, target, origin + buckets * number, form.pack(piece))
+        (key, target, origin + (apart or buckets) * number, form.pack(piece))
         for key, target, batches in mail
         for number, piece in enumerate(_pieces(batches))
     ]

@@ -8,33 +8,60 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
-from viewmill.distribute.nodes import Block, Driver
+from viewmill.distribute.nodes import Block, Driver, Send
 from viewmill.engines.local.kept import Kept
-from viewmill.engines.spark.arrivals import Arrivals, from_source
-from viewmill.engines.spark.message import letters
+from viewmill.engines.spark.arrivals import Arrival, Arrivals
+from viewmill.engines.spark.message import MESSAGES_DDL, Format, letters
 from viewmill.engines.spark.outgoing import Outgoing, outgoing
 from viewmill.engines.spark.refusals import refused_as_message
+from viewmill.engines.spark.routing import RowsFunction, routing_task, sent_rows, together
 from viewmill.engines.spark.work import Deployed, deployed
 from viewmill.engines.spark.worker import settle
 from viewmill.errors import ViewmillError
 
-SourceFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a batch over some relations comes in, and by which program it goes on."""
+
+    root: str
+    program: str
+    relations: tuple[str, ...]
+
+    def to_buckets(self, rows: Mapping[str, DataFrame], buckets: int) -> DataFrame:
+        """Messages to buckets. Rows are those of `Incoming.rows`."""
+        return _messages(rows, lambda relation: routing_task(self.travelling, relation, buckets))
+
+    def to_driver(self, rows: Mapping[str, DataFrame]) -> DataFrame:
+        """Messages to the driver, made by the tasks that read the rows: no bucket has to do with them."""
+        return _messages(rows, lambda relation: _source_task(self, relation))
+
+    def travelling(self) -> tuple[Format, Sequence[Send]]:
+        """For a task."""
+        program = deployed(self.root, self.program)
+        return program.format, program.sends(self.relations)
 
 
-def source_task(root: str, fingerprint: str, relations: tuple[str, ...]) -> SourceFunction:
-    """For `mapInArrow` over rows of a batch: messages to the driver."""
+def _messages(rows: Mapping[str, DataFrame], task: Callable[[str], RowsFunction]) -> DataFrame:
+    frames = (frame.mapInArrow(task(relation), MESSAGES_DDL) for relation, frame in rows.items())
+    return reduce(DataFrame.unionAll, frames)
 
+
+def _source_task(origin: Origin, relation: str) -> RowsFunction:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        program = deployed(root, fingerprint)
-        for batch in batches:
+        program, relations = deployed(origin.root, origin.program), origin.relations
+        for batch in together(batches):
             try:
-                arrivals = from_source(program, relations, pa.table(batch))
+                found = sent_rows(relation, program.sends(relations), batch)
+                arrivals = {name: Arrival(*rows) for name, rows in found.items()}
                 sent = at_source(program, program.source_block(relations), arrivals)
                 mail = letters(program.format, 0, {}, {out.name: out.rows for out in sent}, 1)
             except ViewmillError as error:

@@ -12,7 +12,7 @@ from viewmill.distribute.nodes import Block, Driver, Here
 from viewmill.durable.history import Entry
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.local.pending import Pending, PendingRows
-from viewmill.engines.spark.arrivals import Arrival, Arrivals, from_messages, from_source
+from viewmill.engines.spark.arrivals import Arrival, Arrivals, from_messages
 from viewmill.engines.spark.outgoing import Outgoing, outgoing
 from viewmill.engines.spark.resolve import resolved
 from viewmill.engines.spark.source import at_source
@@ -40,8 +40,6 @@ def take(
     step = deployed.steps(entry.relations)[number - 1]
     if table is None:
         arrivals: Arrivals = {}
-    elif number == 1:
-        arrivals = from_source(deployed, entry.relations, table)
     else:
         arrivals = from_messages(deployed, table)
     watched = watched or {}

@@ -58,8 +58,8 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
     point, entry, number = work.point, work.entry, work.number
     deployed = point.deployed()
     passed_on = MESSAGES.empty_table()
+    table = table.select(MESSAGES.names).cast(MESSAGES)
     if number > 1:
-        table = table.select(MESSAGES.names).cast(MESSAGES)
         passed_on, table = (table.filter(keep) for keep in _driver_or_here(table))
         if REFUSAL in passed_on.column("target").to_pylist():
             return passed_on  # this bucket has refused the batch, and is not where the step starts from

@@ -43,14 +43,15 @@ class Deployed:
     @cached_property
     def format(self) -> Format:
         """Everything that travels in messages. Rows of a batch as it came in have counts, so these are with it."""
-        counted = {send.info.name for send in self.program.incoming}
         count = pa.field(WEIGHT, pa.int64(), nullable=False)
         schemas = {name: arrow_schema(info.columns) for name, info in self.program.infos.items()}
-        return Format({name: s.append(count) if name in counted else s for name, s in schemas.items()})
+        return Format({name: s.append(count) if name in self.counted else s for name, s in schemas.items()})
 
     @cached_property
     def counted(self) -> frozenset[str]:
-        return frozenset(send.info.name for send in self.program.incoming)
+        """What is of a batch as it came in."""
+        asked = (StoredTable(self.catalog.relations[name]).asked.name for name in self.stored)
+        return frozenset((*asked, *(send.info.name for send in self.program.incoming), *self.program.source.triggers))
 
     @cached_property
     def known(self) -> Catalog:

@@ -1,0 +1,137 @@
+"""From where a batch comes in to its buckets: rows become messages, in the Python worker that Spark hands them to.
+
+    rows of lineitem  ->  lineitem@l_orderkey, by order   ->  one message for each bucket, shuffled by Spark
+                          lineitem@l_partkey, by part
+
+The bucket of a row depends on the row alone, not on the task that read it: a task that is run again sends every row
+where it went before. Rows that may be anywhere go to all buckets in equal parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+
+from viewmill.arrow import arrow_schema, arrow_type
+from viewmill.catalog import ColumnInfo, RelationInfo
+from viewmill.distribute.nodes import WEIGHT, Anywhere, Buckets, Driver, Everywhere, Here, Place, Send
+from viewmill.engines.spark.message import Format, letters, route
+from viewmill.engines.spark.worker import settle
+from viewmill.errors import InternalError
+from viewmill.numbers import numbers
+
+RowsFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""For `mapInArrow`."""
+
+AT_ONCE = 2**26
+"""Bytes of rows that are routed together."""
+_TASKS = 2**16  # more than there are, mostly: numbers of messages from different tasks are not the same
+_PIECES = 2**6  # more than there are of what is routed together
+
+Rows = tuple[pa.RecordBatch, NDArray[np.int64]]
+"""Rows, and how often each counts."""
+
+
+def columns_of(relation: str, sends: Sequence[Send]) -> tuple[str, ...]:
+    """The columns of a relation that some send has: all that Spark hands over."""
+    return tuple(dict.fromkeys(name for send in sends if send.source == relation for name in send.info.names))
+
+
+def sent_rows(relation: str, sends: Sequence[Send], rows: pa.RecordBatch) -> dict[str, Rows]:
+    """What each send of a relation makes of rows, by the name it arrives as; what has no rows is not there."""
+    columns = columns_of(relation, sends)
+    found: dict[str, Rows] = {}
+    for number, send in enumerate(sends):
+        if send.source == relation:
+            names = [*(f"c{columns.index(name)}" for name in send.info.names), "w"]
+            kept = rows.select(names)
+            if f"k{number}" in rows.schema.names:
+                kept = kept.filter(rows.column(f"k{number}"))
+            if kept.num_rows:
+                found[send.info.name] = _typed(kept, send.info), numbers(kept.column(kept.num_columns - 1))
+    return found
+
+
+def _typed(rows: pa.RecordBatch, info: RelationInfo) -> pa.RecordBatch:
+    """The columns as they were declared, without the count."""
+    if not info.columns:
+        return _empty_rows(rows.num_rows)
+    arrays = [_as(rows.column(place), column) for place, column in enumerate(info.columns)]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(info.columns))
+
+
+def _as(array: pa.Array, column: ColumnInfo) -> pa.Array:
+    """Spark's timestamps have a zone, which is UTC; ours have none."""
+    wanted = arrow_type(column.type)
+    return array if array.type == wanted else array.cast(wanted)
+
+
+def counted(rows: pa.RecordBatch, counts: NDArray[np.int64]) -> pa.RecordBatch:
+    """Rows with their counts in a column, as they travel."""
+    count = pa.field(WEIGHT, pa.int64(), nullable=False)
+    return pa.RecordBatch.from_arrays([*rows.columns, pa.array(counts)], schema=rows.schema.append(count))
+
+
+def uncounted(batch: pa.RecordBatch) -> Rows:
+    """The other way."""
+    last = batch.num_columns - 1
+    rows = batch.select(list(range(last))) if last else _empty_rows(batch.num_rows)
+    return rows, numbers(batch.column(last))
+
+
+def _empty_rows(number: int) -> pa.RecordBatch:
+    """Rows without columns, which have only their number."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * number, pa.struct([])))
+
+
+def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, in pieces of bounded size."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+        if sum(each.nbytes for each in waiting) >= AT_ONCE:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def routing_task(known: Callable[[], tuple[Format, Sequence[Send]]], relation: str, buckets: int) -> RowsFunction:
+    """Rows of a relation, as `Incoming.rows` has them, to messages. `known` tells the task what travels."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        form, sends = known()
+        places = {send.info.name: send.to for send in sends}
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        for number, rows in enumerate(together(batches)):
+            mail: dict[int, dict[str, pa.RecordBatch]] = {}
+            for name, (sent, counts) in sent_rows(relation, sends, rows).items():
+                for bucket, part in _spread(counted(sent, counts), places[name], buckets).items():
+                    mail.setdefault(bucket, {})[name] = part
+            origin = task % _TASKS + _TASKS * _PIECES * number
+            yield from letters(form, origin, mail, {}, buckets, apart=_TASKS).to_batches()
+        settle()
+
+    return run
+
+
+def _spread(rows: pa.RecordBatch, place: Place, buckets: int) -> dict[int, pa.RecordBatch]:
+    match place:
+        case Buckets(by):
+            return route(rows, by, buckets)
+        case Everywhere():
+            return dict.fromkeys(range(buckets), rows)
+        case Anywhere():
+            ends = [rows.num_rows * bucket // buckets for bucket in range(buckets + 1)]
+            return {b: rows.slice(ends[b], ends[b + 1] - ends[b]) for b in range(buckets) if ends[b] < ends[b + 1]}
+        case Driver() | Here():
+            raise InternalError("nothing is sent there as it comes in")
+        case _:
+            assert_never(place)
