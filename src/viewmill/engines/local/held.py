@@ -253,6 +253,26 @@ class HeldEngine(CompiledEngine):
             table = pa.table(arrays, schema=arrow_schema(columns))
         return table.append_column(pa.field(WEIGHT, pa.int64(), nullable=False), pa.array(weights))
 
+    def check(self, view: str) -> None:
+        """Raise what a reader of the view would be told of, as far as the batch has changed it."""
+        watch = self._watch(view) if self.wide is None else None
+        if watch is not None:
+            if not watch.run(self._flags_at, before=False):
+                return
+            self._forget()
+        plan = self.program.views[view]
+        with decimal.localcontext(EXACT):
+            if self.wide is not None:
+                self.wide.check(view)
+                return
+            with self._journal_of(plan):
+                self._slow._check_view(plan)
+
+    def check_whole(self, view: str) -> None:
+        """The same of all its rows."""
+        if self.wide is not None or self._read(view) is None:
+            self.contents(view)
+
     def _changed_codes(self, view: str, types: Sequence[Type]) -> tuple[Ints, Ints] | None:
         """By compiled code; None if it has none, or declines."""
         watch = self._watch(view) if self.wide is None else None

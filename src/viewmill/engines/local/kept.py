@@ -503,7 +503,7 @@ class Kept:
     # --- what a batch does to views
 
     def watch(self, views: Iterable[str]) -> None:
-        """To be called before a batch of which the `change` of these views will be asked for."""
+        """To be called before a batch of which the `change` of these views will be asked for, or a `check`."""
         with self._changing():
             self._engine.watch(views)
 
@@ -516,6 +516,20 @@ class Kept:
         if not self._in_batch:
             raise InternalError(f"the bucket {self.path} has no batch to tell the changes of")
         return self._engine.change(view, columns)
+
+    def check(self, view: str) -> None:
+        """Raise the error that readers of a view would meet in the rows that the batch has changed so far.
+
+        Law: if a view was without error before the batch and this does not raise, the view is without error now.
+        """
+        if not self._in_batch:
+            raise InternalError(f"the bucket {self.path} has no batch to check")
+        self._engine.check(view)
+
+    def check_whole(self, view: str) -> None:
+        """The same of all rows of the view."""
+        with self._changing():
+            self._engine.check_whole(view)
 
     # --- reading; what is compiled for it may need an index, or a string
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 
 import numpy as np
@@ -42,7 +42,7 @@ from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading, plan_trigger
 from viewmill.engines.local.watching import Watch, run_checked
-from viewmill.program.nodes import Program, Statement, Store
+from viewmill.program.nodes import Program, Statement, Store, ViewPlan
 from viewmill.types import Type
 
 
@@ -426,9 +426,15 @@ class CompiledEngine:
 
     def _interpreted_change(self, name: str) -> Rows:
         plan = self.program.views[name]
+        with self._journal_of(plan):
+            return self._slow._view_change(plan)
+
+    @contextmanager
+    def _journal_of(self, plan: ViewPlan) -> Iterator[None]:
+        """For as long as the interpreter looks at a view, what the batch has changed in the stores it reads."""
         self._slow._journal = {store: old for store in relations(plan.output) if (old := self._old(store))}
         try:
-            return self._slow._view_change(plan)
+            yield
         finally:
             self._slow._journal = {}
 

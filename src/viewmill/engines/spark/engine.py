@@ -44,7 +44,7 @@ from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.session import maintenance_session, use_buckets
 from viewmill.engines.spark.source import source_task
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
-from viewmill.engines.spark.work import Deployed, Point, Saves, Work, deploy, from_log, to_log
+from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
 
 SAVE_AFTER = 2**23
@@ -119,7 +119,14 @@ class SparkEngine:
         rows = {name: self.rows(name).withColumn(WEIGHT, F.lit(Op.INSERT.code(0)).cast("bigint")) for name in tables}
         entry = Entry(commit.version, uuid.uuid4().hex, tuple(tables), len(deployed.steps(tuple(tables))))
         with shown(self.session, "filling the views"):
-            gathered = self._run(deployed, commit, entry, rows, Saves(after=frozenset(range(commit.buckets))))
+            gathered = self._run(
+                deployed,
+                commit,
+                entry,
+                rows,
+                Saves(after=frozenset(range(commit.buckets))),
+                Wanted(doubted=deployed.fallible),
+            )
         driver.take(deployed.plan(entry.relations), gathered.arrivals, frozenset())
         self._history.files.write(commit.snapshot(DRIVER_PART, commit.version), driver.saved())
         sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
@@ -219,7 +226,8 @@ class SparkEngine:
             return gathered_changes(MESSAGES.empty_table(), watched)
         entry = replace(entry, blocks=len(self.deployed.steps(relations)))
         in_buckets = {name: columns for name, columns in watched.items() if not self.is_on_driver(name)}
-        gathered = self._run(self.deployed, self.commit, entry, batch, Saves(before=self._due()), in_buckets)
+        wanted = Wanted(in_buckets, self.deployed.fallible)
+        gathered = self._run(self.deployed, self.commit, entry, batch, Saves(before=self._due()), wanted)
         changes = gathered_changes(gathered.changes, in_buckets)
         entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
         if entry.gathered:
@@ -241,7 +249,7 @@ class SparkEngine:
         entry: Entry,
         batch: Mapping[str, DataFrame],
         saves: Saves,
-        watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
+        wanted: Wanted,
     ) -> Gathered:
         """The job: all steps, one after another, in one go."""
         frames = {name: batch[name] for name in entry.relations}
@@ -253,7 +261,7 @@ class SparkEngine:
             run = source_task(self.files.root, commit.program, entry.relations)
             frame = self._incoming.where_they_are(sends, frames, known).mapInArrow(run, MESSAGES_DDL)
         for number in range(1, entry.blocks + 1):
-            work = Work(point, entry, number, saves, watched or {})
+            work = Work(point, entry, number, saves, wanted)
             frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_DDL)
         return self._gathered(deployed, collected(frame))
 

@@ -1,11 +1,13 @@
 """Errors that are the fault of a row, on their way from a task to the driver.
 
-They do not fail the task, which Spark would only run again: they are messages, and the driver refuses the batch.
+They do not fail the task, which Spark would only run again: they are messages, and the driver refuses the batch. What
+may be an error, and is known in the last step only, waits for that in the bucket: a message from it to itself.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -17,11 +19,26 @@ from viewmill.errors import ViewmillError
 REFUSAL = -3
 """The target of such a message."""
 
+DOUBT = -5
+"""The target of a message that names a view in doubt."""
+
 
 def refused_as_message(error: ViewmillError, bucket: int, buckets: int) -> pa.Table:
     data = json.dumps([type(error).__name__, error.message, error.hint]).encode()
     row = {"key": bucket_keys(buckets)[bucket], "target": REFUSAL, "origin": bucket, "data": data}
     return pa.Table.from_pylist([row], MESSAGES)
+
+
+def doubts_as_messages(views: Iterable[str], bucket: int, buckets: int) -> pa.Table:
+    key = bucket_keys(buckets)[bucket]
+    rows = [{"key": key, "target": DOUBT, "origin": bucket, "data": view.encode()} for view in sorted(views)]
+    return pa.Table.from_pylist(rows, MESSAGES)
+
+
+def doubts(messages: pa.Table) -> frozenset[str]:
+    """The views in doubt, of messages that have come here."""
+    told = zip(messages.column("target").to_pylist(), messages.column("data").to_pylist(), strict=True)
+    return frozenset(data.decode() for target, data in told if target == DOUBT)
 
 
 def refusal(data: bytes) -> ViewmillError:
