@@ -100,6 +100,10 @@ class Commit:
             sources={**self.sources, **(sources or {})},
         )
 
+    def passing(self, entry: Entry) -> Commit:
+        """After a part of something that is to be committed as a whole: not to be written, but to go on from."""
+        return replace(self, entries=(*self.entries, entry), label=entry.label(entry.blocks))
+
     def without_old_entries(self) -> Commit:
         """Entries that every snapshot includes are not needed."""
         oldest = min((*self.snapshots, self.driver), default=0)

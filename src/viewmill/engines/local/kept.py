@@ -39,6 +39,7 @@ from viewmill.engines.local.interning import BLOCK
 from viewmill.engines.local.kept_marks import code_mark, machine_mark, store_mark
 from viewmill.engines.local.locks import PATIENCE, Lock
 from viewmill.engines.local.pending import Pending
+from viewmill.engines.local.pieces import PIECE, Piece
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.region import FIRST_OTHER, Region
 from viewmill.engines.local.snapshots import Snapshot, save_engine
@@ -543,6 +544,10 @@ class Kept:
 
     def store(self, name: str) -> Rows:
         return self._engine.store(name)
+
+    def pieces(self, store: str, *, size: int = PIECE) -> Iterator[Piece]:
+        """The rows of a store that counts rows, so many at a time: those of a large one do not fit in memory twice."""
+        return self._engine.pieces(store, size)
 
     def size(self, store: str) -> tuple[int, int]:
         return self._engine.size(store)

@@ -20,8 +20,10 @@ class DriverState:
         self.engine = LocalEngine()
         self.engine.install(deployed.program.driver, deployed.known, {})
 
-    def take(self, plan: Plan, arrivals: Arrivals, watched: frozenset[str]) -> dict[str, Rows]:
-        """All or nothing; the changes of the watched views."""
+    def take(
+        self, plan: Plan, arrivals: Arrivals, watched: frozenset[str] = frozenset(), *, checked: bool = True
+    ) -> dict[str, Rows]:
+        """All or nothing; the changes of the watched views. `checked` are batches that must not leave one in error."""
         pending: list[Pending] = []
         infos, ticks = self._deployed.program.infos, self._deployed.program.ticks
         for block in plan.blocks:
@@ -32,7 +34,7 @@ class DriverState:
                     pending.append(PendingRows(infos[name], {(0,): 1}))
                 elif arrival is not None:
                     pending.append(arrival.pending(infos[name]))
-        return self.engine.apply_pending(pending, watched)
+        return self.engine.apply_pending(pending, watched, checked=checked)
 
     def saved(self) -> bytes:
         stores = {name: self.engine.store(name) for name in self._deployed.program.driver.stores}

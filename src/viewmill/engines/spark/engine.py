@@ -5,6 +5,19 @@
 
 A batch is committed by one file, written last. Before that it has changed nothing that counts: if the job fails, or
 the driver dies, buckets find by their labels that they are ahead, and go back.
+
+Another program starts with stores that are filled from the rows of stored tables, in parts of a bounded size:
+
+    commit n        the old program and its buckets, from which the rows are read
+    part 1 ... p    batches of the new program, each logged, and going on from the label that the one before has left
+    commit n + 1    the new program at the same version: snapshots taken after part p, of buckets and driver
+
+The law of parts: each row is in exactly one, which follows from the row alone (`parts.py`). Only the end counts. Until
+it is committed the mill is at commit n, whatever parts there are: they are under the name of the new program, which no
+other attempt has, and no file that commit n names is touched. A bucket that is lost in between is made again: an old
+one from commit n, a new one from the logs of the parts so far. A driver that dies leaves files that no commit names;
+the next one fills from the first part. A statement may fail in a state that is not the end, such as a division by a sum
+of some of the rows: then everything is filled in one part, whose only states are those of a batch.
 """
 
 from __future__ import annotations
@@ -37,15 +50,17 @@ from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
 from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
+from viewmill.engines.spark.parts import WHOLE, Part, parts
 from viewmill.engines.spark.progress import shown
-from viewmill.engines.spark.reading import remover, table_reader, view_reader
+from viewmill.engines.spark.reading import COUNTS_DDL, remover, row_counter, table_reader, view_reader
 from viewmill.engines.spark.refusals import REFUSAL, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.session import maintenance_session, use_buckets
 from viewmill.engines.spark.source import source_task
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
-from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
+from viewmill.engines.spark.work import NOTHING, Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
+from viewmill.errors import DataError
 
 SAVE_AFTER = 2**23
 """A snapshot of a bucket is due when so many bytes were logged since the last one, and half as many as that has."""
@@ -106,37 +121,60 @@ class SparkEngine:
             driver=0,
             label="",
         )
-        driver = DriverState(deployed)
-        full = [name for name in sorted(deployed.stored) if name in commit.touched]
-        if full:
-            commit = self._loaded(deployed, commit, driver, full)
+        full = tuple(name for name in sorted(deployed.stored) if name in commit.touched)
+        commit, driver = self._filled(deployed, commit, full) if full else (commit, DriverState(deployed))
         self._history.commit(commit)
         self.commit, self._deployed, self._driver = commit, deployed, driver
         self._clean()
 
-    def _loaded(self, deployed: Deployed, commit: Commit, driver: DriverState, tables: Sequence[str]) -> Commit:
-        """The commit with stores that hold what the tables hold: one batch with all their rows, and snapshots of it."""
-        rows = {name: self.rows(name).withColumn(WEIGHT, F.lit(Op.INSERT.code(0)).cast("bigint")) for name in tables}
-        entry = Entry(commit.version, uuid.uuid4().hex, tuple(tables), len(deployed.steps(tuple(tables))))
-        with shown(self.session, "filling the views"):
-            gathered = self._run(
-                deployed,
-                commit,
-                entry,
-                rows,
-                Saves(after=frozenset(range(commit.buckets))),
-                Wanted(doubted=deployed.fallible),
-            )
-        driver.take(deployed.plan(entry.relations), gathered.arrivals, frozenset())
+    def _filled(self, deployed: Deployed, commit: Commit, tables: tuple[str, ...]) -> tuple[Commit, DriverState]:
+        """The commit with stores that hold what the tables hold, and snapshots of these; and the driver's."""
+        stored = [StoredTable(self.deployed.catalog.relations[name]) for name in tables]
+        counter = row_counter(self._point(self.commit, beside=commit.program), stored)
+        counts = collected(self._anchored().frame.mapInArrow(counter, COUNTS_DDL))
+        try:
+            return self._filled_by(deployed, commit, tables, parts(max(counts.column("rows").to_pylist())))
+        except DataError as error:
+            raise DataError(
+                f"the views cannot be filled from the rows that are there: {error.message}",
+                hint="drop the view that cannot be computed; the mill is as it was before it was created",
+            ) from error
+
+    def _filled_by(
+        self, deployed: Deployed, commit: Commit, tables: tuple[str, ...], several: Sequence[Part]
+    ) -> tuple[Commit, DriverState]:
+        """Part by part, each a batch that goes on from the one before, the first from nothing."""
+        start, driver, gathered = commit, DriverState(deployed), None
+        old, insert = self._point(self.commit, beside=commit.program), F.lit(Op.INSERT.code(0)).cast("bigint")
+        for part in several:
+            is_last = part is several[-1]
+            entry = Entry(commit.version, uuid.uuid4().hex, tables, len(deployed.steps(tables)))
+            rows = {name: self._rows(name, old, part).withColumn(WEIGHT, insert) for name in tables}
+            point = self._point(commit, beside="" if is_last else self.commit.program)
+            saves = Saves(after=frozenset(range(commit.buckets)) if is_last else frozenset())
+            try:
+                with shown(self.session, "filling the views" + (f", {part}" if len(several) > 1 else "")):
+                    gathered = self._run(
+                        deployed, point, entry, rows, saves, Wanted(doubted=deployed.fallible) if is_last else NOTHING
+                    )
+                driver.take(deployed.plan(tables), gathered.arrivals, checked=False)
+            except DataError:
+                if is_last:
+                    raise
+                return self._filled_by(deployed, start, tables, (WHOLE,))
+            commit = commit.passing(replace(entry, logs=_logs(gathered.reports)))
+        assert gathered is not None
+        driver.engine.check()
         self._history.files.write(commit.snapshot(DRIVER_PART, commit.version), driver.saved())
         sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
-        return replace(
+        commit = replace(
             commit,
-            label=entry.label(entry.blocks),
+            entries=(),
             snapshots=(commit.version,) * commit.buckets,
             saved=tuple(sizes[bucket] for bucket in range(commit.buckets)),
             driver=commit.version,
         )
+        return commit, driver
 
     def rebucket(self, buckets: int) -> None:
         """Go on with another number of buckets: their stores move, in one job, and are theirs with the commit."""
@@ -227,7 +265,8 @@ class SparkEngine:
         entry = replace(entry, blocks=len(self.deployed.steps(relations)))
         in_buckets = {name: columns for name, columns in watched.items() if not self.is_on_driver(name)}
         wanted = Wanted(in_buckets, self.deployed.fallible)
-        gathered = self._run(self.deployed, self.commit, entry, batch, Saves(before=self._due()), wanted)
+        point, saves = self._point(self.commit), Saves(before=self._due())
+        gathered = self._run(self.deployed, point, entry, batch, saves, wanted)
         changes = gathered_changes(gathered.changes, in_buckets)
         entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
         if entry.gathered:
@@ -245,7 +284,7 @@ class SparkEngine:
     def _run(
         self,
         deployed: Deployed,
-        commit: Commit,
+        point: Point,
         entry: Entry,
         batch: Mapping[str, DataFrame],
         saves: Saves,
@@ -254,11 +293,10 @@ class SparkEngine:
         """The job: all steps, one after another, in one go."""
         frames = {name: batch[name] for name in entry.relations}
         sends, known = deployed.sends(entry.relations), deployed.given
-        point = self._point(commit)
         if entry.blocks:
-            frame = self._incoming.to_buckets(sends, frames, known, commit.buckets)
+            frame = self._incoming.to_buckets(sends, frames, known, point.buckets)
         else:
-            run = source_task(self.files.root, commit.program, entry.relations)
+            run = source_task(self.files.root, point.fingerprint, entry.relations)
             frame = self._incoming.where_they_are(sends, frames, known).mapInArrow(run, MESSAGES_DDL)
         for number in range(1, entry.blocks + 1):
             work = Work(point, entry, number, saves, wanted)
@@ -279,7 +317,7 @@ class SparkEngine:
             self._anchor = anchored(self.session, self.commit.buckets)
         return self._anchor
 
-    def _point(self, commit: Commit) -> Point:
+    def _point(self, commit: Commit, *, beside: str = "") -> Point:
         return Point(
             self._history.files,
             commit.mill,
@@ -289,6 +327,7 @@ class SparkEngine:
             commit.entries,
             commit.snapshots,
             self._scratch,
+            beside,
         )
 
     # --- commits and snapshots
@@ -347,9 +386,12 @@ class SparkEngine:
 
     def rows(self, table: str) -> DataFrame:
         """The rows of a stored table, each as often as it occurs."""
+        return self._rows(table, self._point(self.commit), WHOLE)
+
+    def _rows(self, table: str, point: Point, part: Part) -> DataFrame:
         info = self.deployed.catalog.relations[table]
         schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in info.columns])
-        return self._anchored().frame.mapInArrow(table_reader(self._point(self.commit), StoredTable(info)), schema)
+        return self._anchored().frame.mapInArrow(table_reader(point, StoredTable(info), part), schema)
 
     # --- the end
 

@@ -24,7 +24,7 @@ from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.message import MESSAGES, Format, letters, route
 from viewmill.engines.spark.outgoing import Outgoing
 from viewmill.engines.spark.refusals import REFUSAL, doubts, doubts_as_messages, refused_as_message
-from viewmill.engines.spark.states import before_step
+from viewmill.engines.spark.states import before_step, remove_others
 from viewmill.engines.spark.step import Taken, take
 from viewmill.engines.spark.work import Work, to_log
 from viewmill.errors import ViewmillError
@@ -73,7 +73,9 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
     def step(kept: Kept) -> tuple[Taken, int]:
         saved = _save(kept, work, bucket, entry.version - 1) if bucket in work.saves_before else 0
         taken = take(kept, deployed, entry, number, rows, wanted)
-        saved += _save(kept, work, bucket, entry.version) if bucket in work.saves_after else 0
+        if bucket in work.saves_after:
+            saved += _save(kept, work, bucket, entry.version)
+            remove_others(point)
         return taken, saved
 
     taken, saved = before_step(work, bucket, step)

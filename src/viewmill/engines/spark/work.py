@@ -152,6 +152,7 @@ class Point:
     history: tuple[Entry, ...]
     snapshots: tuple[int, ...]
     scratch: str = ""  # where executors keep buckets, if the user has said so
+    beside: str = ""  # another program whose buckets are in use, too
 
     @property
     def home(self) -> Home:
