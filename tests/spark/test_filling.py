@@ -187,7 +187,7 @@ def test_buckets_that_are_lost_between_two_parts_are_made_again(mill, monkeypatc
 
 @pytest.mark.spark
 def test_what_is_an_error_half_way_is_filled_at_once(spark, tmp_path, monkeypatch):
-    """Sums are 0 until the last rows are in, and a view that counts what is divided by them cannot be kept till then."""
+    """Sums are 0 until the last rows are in: a view that counts what is divided by them cannot be kept till then."""
     monkeypatch.setattr(parts, "PART_ROWS", 5)
     mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=BUCKETS)
     mill.sql("CREATE TABLE t (k INT PRIMARY KEY, g INT, x INT)")

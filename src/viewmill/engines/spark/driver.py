@@ -9,7 +9,9 @@ from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.local import LocalEngine
 from viewmill.engines.local.pending import Pending, PendingRows
 from viewmill.engines.spark.arrivals import Arrivals
+from viewmill.engines.spark.refusals import StateError
 from viewmill.engines.spark.work import Deployed
+from viewmill.errors import DataError
 
 
 class DriverState:
@@ -34,7 +36,10 @@ class DriverState:
                     pending.append(PendingRows(infos[name], {(0,): 1}))
                 elif arrival is not None:
                     pending.append(arrival.pending(infos[name]))
-        return self.engine.apply_pending(pending, watched, checked=checked)
+        try:
+            return self.engine.apply_pending(pending, watched, checked=checked)
+        except DataError as error:
+            raise StateError(error.message, hint=error.hint) from error
 
     def saved(self) -> bytes:
         stores = {name: self.engine.store(name) for name in self._deployed.program.driver.stores}

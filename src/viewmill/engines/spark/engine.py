@@ -6,7 +6,10 @@
 A batch is committed by one file, written last. Before that it has changed nothing that counts: if the job fails, or
 the driver dies, buckets find by their labels that they are ahead, and go back.
 
-Another program starts with stores that are filled from the rows of stored tables, in parts of a bounded size:
+A batch with very many rows is taken in parts, of a bounded size: part after part goes on from the label that the one
+before has left, with logs of its own, and the commit at the end names them all. They count together, or not at all.
+
+Another program starts with stores that are filled from the rows of stored tables, in parts, too:
 
     commit n        the old program and its buckets, from which the rows are read
     part 1 ... p    batches of the new program, each logged, and going on from the label that the one before has left
@@ -17,21 +20,24 @@ it is committed the mill is at commit n, whatever parts there are: they are unde
 other attempt has, and no file that commit n names is touched. A bucket that is lost in between is made again: an old
 one from commit n, a new one from the logs of the parts so far. A driver that dies leaves files that no commit names;
 the next one fills from the first part. A statement may fail in a state that is not the end, such as a division by a sum
-of some of the rows: then everything is filled in one part, whose only states are those of a batch.
+of some of the rows: then everything is taken in one part, whose only states are those of a batch.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -43,8 +49,8 @@ from viewmill.durable.history import Commit, Entry, History
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.anchor import Anchor, anchored, stage
 from viewmill.engines.spark.arrivals import Arrivals, from_messages
-from viewmill.engines.spark.changed import CHANGE, change_of_rows, gathered_changes
-from viewmill.engines.spark.columns import spark_type
+from viewmill.engines.spark.changed import CHANGE, add_rows, change_of_rows, gathered_changes
+from viewmill.engines.spark.columns import checked, spark_type
 from viewmill.engines.spark.driver import DriverState
 from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.incoming import Incoming
@@ -53,14 +59,17 @@ from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, lea
 from viewmill.engines.spark.parts import WHOLE, Part, parts
 from viewmill.engines.spark.progress import shown
 from viewmill.engines.spark.reading import COUNTS_DDL, remover, row_counter, table_reader, view_reader
-from viewmill.engines.spark.refusals import REFUSAL, refusal
+from viewmill.engines.spark.refusals import REFUSAL, StateError, doubts, final, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.session import maintenance_session, use_buckets
 from viewmill.engines.spark.source import source_task
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
-from viewmill.engines.spark.work import NOTHING, Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
+from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
 from viewmill.errors import DataError
+from viewmill.types import Type
+
+Frames: TypeAlias = Mapping[str, DataFrame]
 
 SAVE_AFTER = 2**23
 """A snapshot of a bucket is due when so many bytes were logged since the last one, and half as many as that has."""
@@ -69,14 +78,15 @@ SAVE_AFTER_BATCHES = 64
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What came back from a job: rows for the driver, and the messages they came in; what the tasks say they did, and
-    messages about what that did to views.
+    """What came back from a job: rows for the driver, and the messages they came in; what the tasks say they did,
+    messages about what that did to views, and views that are in doubt.
     """
 
     arrivals: Arrivals
     messages: pa.Table
     reports: Sequence[Report]
     changes: pa.Table
+    doubted: frozenset[str]
 
 
 class SparkEngine:
@@ -132,8 +142,12 @@ class SparkEngine:
         stored = [StoredTable(self.deployed.catalog.relations[name]) for name in tables]
         counter = row_counter(self._point(self.commit, beside=commit.program), stored)
         counts = collected(self._anchored().frame.mapInArrow(counter, COUNTS_DDL))
+        several = parts(max(counts.column("rows").to_pylist()))
         try:
-            return self._filled_by(deployed, commit, tables, parts(max(counts.column("rows").to_pylist())))
+            try:
+                return self._filled_by(deployed, commit, tables, several)
+            except StateError:  # before the last part
+                return self._filled_by(deployed, commit, tables, (WHOLE,))
         except DataError as error:
             raise DataError(
                 f"the views cannot be filled from the rows that are there: {error.message}",
@@ -144,29 +158,23 @@ class SparkEngine:
         self, deployed: Deployed, commit: Commit, tables: tuple[str, ...], several: Sequence[Part]
     ) -> tuple[Commit, DriverState]:
         """Part by part, each a batch that goes on from the one before, the first from nothing."""
-        start, driver, gathered = commit, DriverState(deployed), None
+        driver, sizes = DriverState(deployed), dict[int, int]()
         old, insert = self._point(self.commit, beside=commit.program), F.lit(Op.INSERT.code(0)).cast("bigint")
         for part in several:
-            is_last = part is several[-1]
+            is_last = part.number == part.of
             entry = Entry(commit.version, uuid.uuid4().hex, tables, len(deployed.steps(tables)))
             rows = {name: self._rows(name, old, part).withColumn(WEIGHT, insert) for name in tables}
             point = self._point(commit, beside="" if is_last else self.commit.program)
             saves = Saves(after=frozenset(range(commit.buckets)) if is_last else frozenset())
-            try:
-                with shown(self.session, "filling the views" + (f", {part}" if len(several) > 1 else "")):
-                    gathered = self._run(
-                        deployed, point, entry, rows, saves, Wanted(doubted=deployed.fallible) if is_last else NOTHING
-                    )
+            wanted = Wanted(doubted=deployed.fallible, ends=is_last)
+            with final(is_last):
+                with shown(self.session, f"filling the views, {part}" if part.of > 1 else "filling the views"):
+                    gathered = self._run(deployed, point, entry, rows, saves, wanted)
                 driver.take(deployed.plan(tables), gathered.arrivals, checked=False)
-            except DataError:
-                if is_last:
-                    raise
-                return self._filled_by(deployed, start, tables, (WHOLE,))
             commit = commit.passing(replace(entry, logs=_logs(gathered.reports)))
-        assert gathered is not None
+            sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
         driver.engine.check()
         self._history.files.write(commit.snapshot(DRIVER_PART, commit.version), driver.saved())
-        sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
         commit = replace(
             commit,
             entries=(),
@@ -249,37 +257,97 @@ class SparkEngine:
         batch: Mapping[str, DataFrame],
         watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
         sources: Mapping[str, int] | None = None,
+        unmeasured: Collection[str] = (),
     ) -> dict[str, pa.Table]:
         """Take a batch: for each relation, rows with counts (`frames.counted`). All or nothing.
 
         Returns what it did to the leading columns of watched views: rows, each with its `weight_`. `Untold` is raised
         if that cannot be told of one. `sources` are numbers to commit with the batch, of those of streams that it is
-        made of.
+        made of. Rows of `unmeasured` relations may be very many: they are counted, and taken in parts if they are.
         """
         watched = watched or {}
         relations = tuple(sorted(name for name in batch if name in self.deployed.relations))
-        entry = Entry(self.commit.version + 1, uuid.uuid4().hex, relations)
         if not relations:  # no view looks at any of this
-            self._commit(self.commit.after(replace(entry, relations=tuple(sorted(batch))), sources))
+            entry = Entry(self.commit.version + 1, uuid.uuid4().hex, tuple(sorted(batch)))
+            self._commit(self.commit.after(entry, sources))
             return gathered_changes(MESSAGES.empty_table(), watched)
-        entry = replace(entry, blocks=len(self.deployed.steps(relations)))
-        in_buckets = {name: columns for name, columns in watched.items() if not self.is_on_driver(name)}
-        wanted = Wanted(in_buckets, self.deployed.fallible)
-        point, saves = self._point(self.commit), Saves(before=self._due())
-        gathered = self._run(self.deployed, point, entry, batch, saves, wanted)
-        changes = gathered_changes(gathered.changes, in_buckets)
-        entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
-        if entry.gathered:
-            self._history.files.write(entry.driver_log, to_log(gathered.messages))
+        frames = {name: batch[name] for name in relations}
+        with self._cut(frames, unmeasured) as several:
+            try:
+                return self._taken(several, watched, sources)
+            except StateError:  # before the last part
+                return self._taken([(WHOLE, frames)], watched, sources)
+
+    @contextmanager
+    def _cut(self, frames: Frames, unmeasured: Collection[str]) -> Iterator[Sequence[tuple[Part, Frames]]]:
+        """The parts of a batch. What is measured is computed once, and kept by executors until the batch is over."""
+        measured = [name for name in frames if name in unmeasured]
+        if not measured:
+            yield [(WHOLE, frames)]
+            return
+        keys = {name: self._key(name, frame.schema) for name, frame in frames.items()}
+        for name in measured:
+            frames[name].persist(StorageLevel.DISK_ONLY)
         try:
-            on_driver = frozenset(watched) - frozenset(in_buckets)
-            rows = self.driver.take(self.deployed.plan(relations), gathered.arrivals, on_driver)
-            changes |= {name: change_of_rows(rows[name], watched[name]) for name in on_driver}
-            self._commit(self._saved(self.commit.after(entry, sources), gathered.reports))
+            rows, buckets = _count(frames[name] for name in measured), self.commit.buckets
+            yield [
+                (part, {name: frame.filter(part.holds(keys[name], buckets)) for name, frame in frames.items()})
+                if part.of > 1
+                else (part, frames)
+                for part in parts(-(-rows // buckets))
+            ]
+        finally:
+            for name in measured:
+                frames[name].unpersist()
+
+    def _key(self, relation: str, schema: StructType) -> list[tuple[Column, Type]]:
+        """The columns by which rows of a relation are cut: a table's key, or all of a relation that keeps no rows."""
+        info = self.deployed.catalog.relations[relation]
+        source = checked(schema, self.deployed.given[relation], WEIGHT)
+        names = StoredTable(info).key if relation in self.deployed.stored else info.names
+        return [(source.columns[name], source.types[name]) for name in names]
+
+    def _taken(
+        self,
+        several: Sequence[tuple[Part, Frames]],
+        watched: Mapping[str, Sequence[ColumnInfo]],
+        sources: Mapping[str, int] | None,
+    ) -> dict[str, pa.Table]:
+        """Part by part, each going on from the one before. The commit names the logs of all of them."""
+        relations, commit = tuple(several[0][1]), self.commit
+        in_buckets = {name: columns for name, columns in watched.items() if not self.is_on_driver(name)}
+        on_driver: dict[str, Rows] = {name: {} for name in watched if name not in in_buckets}
+        told, reports, doubted = [MESSAGES.empty_table()], list[Report](), frozenset[str]()
+        blocks, saves = len(self.deployed.steps(relations)), Saves(before=self._due())
+        try:
+            for part, frames in several:
+                is_last = part.number == part.of
+                entry = Entry(self.commit.version + 1, uuid.uuid4().hex, relations, blocks)
+                wanted = Wanted(in_buckets, self.deployed.fallible, doubted, ends=is_last)
+                with final(is_last):
+                    with shown(self.session, f"taking the batch, {part}") if part.of > 1 else nullcontext():
+                        gathered = self._run(self.deployed, self._point(commit), entry, frames, saves, wanted)
+                    plan, names = self.deployed.plan(relations), frozenset(on_driver)
+                    changes = self.driver.take(plan, gathered.arrivals, names, checked=part.of == 1)
+                entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
+                if entry.gathered:
+                    self._history.files.write(entry.driver_log, to_log(gathered.messages))
+                for name, rows in changes.items():
+                    add_rows(on_driver[name], rows)
+                told.append(gathered.changes)
+                reports += gathered.reports
+                doubted |= gathered.doubted
+                saves = Saves()
+                commit = commit.after(entry, sources) if is_last else commit.passing(entry)
+            if len(several) > 1:
+                self.driver.engine.check()
+            changed = gathered_changes(pa.concat_tables(told), in_buckets)
+            changed |= {name: change_of_rows(rows, watched[name]) for name, rows in on_driver.items()}
+            self._commit(self._saved(commit, reports))
         except BaseException:
             self._driver = None
             raise
-        return changes
+        return changed
 
     def _run(
         self,
@@ -310,7 +378,7 @@ class SparkEngine:
         for data in kinds[REFUSAL].column("data").to_pylist():
             raise refusal(data)
         reports = [Report(**json.loads(data)) for data in kinds[REPORT].column("data").to_pylist()]
-        return Gathered(from_messages(deployed, kinds[DRIVER]), kinds[DRIVER], reports, kinds[CHANGE])
+        return Gathered(from_messages(deployed, kinds[DRIVER]), kinds[DRIVER], reports, kinds[CHANGE], doubts(table))
 
     def _anchored(self) -> Anchor:
         if self._anchor is None:
@@ -407,6 +475,15 @@ def collected(frame: DataFrame) -> pa.Table:
     """All rows of a DataFrame. If it fails because of something of ours, that is what is raised."""
     try:
         return frame.toArrow()
+    except PySparkException as error:
+        raise refused(error) or error from None
+
+
+def _count(frames: Iterable[DataFrame]) -> int:
+    """Rows of some frames, in one job."""
+    together = reduce(DataFrame.unionAll, (frame.select(F.lit(1)) for frame in frames))
+    try:
+        return together.count()
     except PySparkException as error:
         raise refused(error) or error from None
 

@@ -4,6 +4,9 @@
 
 Whoever reads the rows, whenever and in whatever order, finds the same parts: a bucket that was lost and made again
 between two of them loses no row and gives none twice. Of a row that occurs several times, parts have about as many.
+
+A batch is cut by the keys of its rows. What happens to one key is then in one part, in order, and is right or wrong
+there as it is in the whole.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql import Column
 
-from viewmill.engines.spark.hash import bucket_array
+from viewmill.engines.spark.hash import bucket_array, bucket_column
+from viewmill.types import Type
 
 PART_ROWS = 2**18
 """Rows of a bucket that are taken at once when there are many: what the tasks of a job have in memory follows this."""
@@ -39,6 +44,11 @@ class Part:
         later = (self.number - 1 - first) % self.of  # copies of a row go to one part after another
         share: NDArray[np.int64] = np.maximum(counts - later + self.of - 1, 0) // self.of
         return share
+
+    def holds(self, key: Sequence[tuple[Column, Type]], buckets: int) -> Column:
+        """Whether a row that comes in, which has this key, is in this part: all rows with one key are in the same."""
+        first = bucket_column(key, buckets * self.of)
+        return first.between((self.number - 1) * buckets, self.number * buckets - 1)
 
     def __str__(self) -> str:
         return f"part {self.number} of {self.of}"

@@ -7,14 +7,15 @@ may be an error, and is known in the last step only, waits for that in the bucke
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
 from viewmill.engines.spark.failure import named
 from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.message import MESSAGES
-from viewmill.errors import ViewmillError
+from viewmill.errors import DataError, ViewmillError
 
 REFUSAL = -3
 """The target of such a message."""
@@ -23,8 +24,23 @@ DOUBT = -5
 """The target of a message that names a view in doubt."""
 
 
-def refused_as_message(error: ViewmillError, bucket: int, buckets: int) -> pa.Table:
-    data = json.dumps([type(error).__name__, error.message, error.hint]).encode()
+class StateError(DataError):
+    """An error that is one in the state that a batch has found, and might not be one in another."""
+
+
+@contextmanager
+def final(is_last: bool) -> Iterator[None]:
+    """For a part of a batch: in the last one, an error of the state is the batch's own."""
+    try:
+        yield
+    except StateError as error:
+        if not is_last:
+            raise
+        raise DataError(error.message, hint=error.hint) from None
+
+
+def refused_as_message(error: ViewmillError, bucket: int, buckets: int, *, by_state: bool = False) -> pa.Table:
+    data = json.dumps([type(error).__name__, error.message, error.hint, by_state]).encode()
     row = {"key": bucket_keys(buckets)[bucket], "target": REFUSAL, "origin": bucket, "data": data}
     return pa.Table.from_pylist([row], MESSAGES)
 
@@ -43,4 +59,6 @@ def doubts(messages: pa.Table) -> frozenset[str]:
 
 def refusal(data: bytes) -> ViewmillError:
     """The error that a task has told."""
-    return named(*json.loads(data))
+    name, message, hint, by_state = json.loads(data)
+    error = named(name, message, hint)
+    return StateError(message, hint=hint) if by_state and isinstance(error, DataError) else error

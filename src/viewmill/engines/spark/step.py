@@ -58,7 +58,7 @@ def take(
         sent = _run(kept, deployed, step.block, arrivals)
         if number == 1:
             sent += at_source(deployed, deployed.source_block(entry.relations), arrivals)
-    is_last = number == entry.blocks
+    is_last = wanted.ends and number == entry.blocks
     changes = {view: _change(kept, view, columns, is_last) for view, columns in wanted.watched.items()}
     for view in sorted(wanted.doubted) if is_last else ():
         if error := _error(kept.check_whole, view):

@@ -49,7 +49,8 @@ def bucket_task(work: Work) -> BucketFunction:
         try:
             return _run(work, bucket, table)
         except ViewmillError as error:
-            return refused_as_message(error, bucket, work.point.buckets)
+            step = work.point.deployed().steps(work.entry.relations)[work.number - 1]
+            return refused_as_message(error, bucket, work.point.buckets, by_state=not step.tables)
 
     return run
 

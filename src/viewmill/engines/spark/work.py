@@ -179,12 +179,14 @@ class Wanted:
     """What is asked of a batch about views in the buckets.
 
     Of those that are watched, what it does to the columns that matter. Those that are `checked` must not be in error
-    after it: of these, the rows that it changes are looked at, and of those that are `doubted` all.
+    after it: of these, the rows that it changes are looked at, and of those that are `doubted` all. A part of a batch
+    that is not where it `ends` may leave them in error.
     """
 
     watched: Mapping[str, Sequence[ColumnInfo]] = field(default_factory=dict)
     checked: frozenset[str] = frozenset()
     doubted: frozenset[str] = frozenset()
+    ends: bool = True
 
 
 NOTHING = Wanted()
@@ -217,7 +219,8 @@ class Work:
 
         wanted = self.wanted
         watched = {view: columns for view, columns in wanted.watched.items() if here(view)}
-        return Wanted(watched, frozenset(filter(here, wanted.checked)), frozenset(filter(here, wanted.doubted)))
+        checked, doubted = (frozenset(filter(here, views)) for views in (wanted.checked, wanted.doubted))
+        return Wanted(watched, checked, doubted, wanted.ends)
 
     @property
     def before(self) -> str:
