@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
+import uuid
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from bucket_files import bucket_folder
 from pyspark.sql import DataFrame, SparkSession
 
 import viewmill
@@ -106,7 +108,7 @@ def test_a_load_in_parts_is_one_batch(mill, frames, folder, spark, monkeypatch):
 
 def test_buckets_are_made_again_from_all_parts(mill, frames, folder, spark):
     mill.apply(**frames)
-    shutil.rmtree(Path(tempfile.gettempdir()) / f"viewmill-{mill._engine.commit.mill}")
+    shutil.rmtree(bucket_folder(mill))
     agree(mill, frames)
     again = viewmill.connect(spark=spark, checkpoint=str(folder))
     agree(again, frames)
@@ -156,10 +158,27 @@ def test_what_is_wrong_in_one_part_is_wrong_with_the_batch(mill, frames, spark, 
 
 
 def test_rows_that_are_others_each_time_they_are_computed(mill, spark):
-    random = spark.range(900).selectExpr("cast(rand() * 40 AS int) AS customer", "uuid() AS page")
-    mill.apply(clicks=random)
+    """Also those of a table that has had rows: what comes with a load is cut with it."""
+    mill.insert("orders", [(-1, 1, "1.00")])
+    clicks = spark.range(900).mapInArrow(_clicks, "customer int, page string")
+    orders = spark.range(500).mapInArrow(_orders, "id int, customer int, price int")
+    mill.apply(clicks=clicks, orders=orders)
     pages = Counter(mill.view("pages"))
     assert len(pages) == 900 and {(n, people) for _, n, people in pages} == {(1, 1)}
+    assert [n for _, n, _ in mill.view("per_customer")] == [501]
+
+
+def _clicks(batches):
+    for batch in batches:
+        pages = [uuid.uuid4().hex for _ in range(batch.num_rows)]
+        yield pa.RecordBatch.from_pydict({"customer": pa.array([1] * len(pages), pa.int32()), "page": pages})
+
+
+def _orders(batches):
+    for batch in batches:
+        ids = [64 * number + uuid.uuid4().int % 64 for number in batch.column(0).to_pylist()]
+        columns = {"id": ids, "customer": [1] * len(ids), "price": [2] * len(ids)}
+        yield pa.RecordBatch.from_pydict({name: pa.array(values, pa.int32()) for name, values in columns.items()})
 
 
 @pytest.mark.parametrize("place", ["", "PARTITION BY (g)"])
@@ -178,6 +197,9 @@ def test_views_that_are_in_error_half_way(spark, folder, monkeypatch, place):
     assert len(titles) == 10 and mill.version == 1
     assert sorted(mill.view("inverse")) == [(g, 10.0) for g in range(4)]
     assert mill._engine.is_on_driver("inverse") == (not place)
+    again = viewmill.connect(spark=spark, checkpoint=str(folder))
+    again.insert("t", [(1000, 0, 1)])
+    assert sorted(again.view("inverse")) == [(0, 5.0), *((g, 10.0) for g in range(1, 4))]
 
 
 def test_what_cannot_be_computed_half_way_is_taken_at_once(spark, folder, monkeypatch):

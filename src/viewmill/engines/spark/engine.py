@@ -247,7 +247,7 @@ class SparkEngine:
         for entry in commit.since(commit.driver):
             if entry.gathered:
                 arrivals = from_messages(self.deployed, from_log(files.read(entry.driver_log)))
-                driver.take(self.deployed.plan(entry.relations), arrivals, frozenset())
+                driver.take(self.deployed.plan(entry.relations), arrivals, checked=False)  # that was done
         return driver
 
     # --- batches
@@ -280,16 +280,15 @@ class SparkEngine:
 
     @contextmanager
     def _cut(self, frames: Frames, unmeasured: Collection[str]) -> Iterator[Sequence[tuple[Part, Frames]]]:
-        """The parts of a batch. What is measured is computed once, and kept by executors until the batch is over."""
-        measured = [name for name in frames if name in unmeasured]
-        if not measured:
+        """The parts of a batch. What is cut is computed once, and kept by executors until the batch is over."""
+        if not any(name in unmeasured for name in frames):
             yield [(WHOLE, frames)]
             return
         keys = {name: self._key(name, frame.schema) for name, frame in frames.items()}
-        for name in measured:
-            frames[name].persist(StorageLevel.DISK_ONLY)
+        for frame in frames.values():
+            frame.persist(StorageLevel.DISK_ONLY)
         try:
-            rows, buckets = _count(frames[name] for name in measured), self.commit.buckets
+            rows, buckets = _count(frames.values()), self.commit.buckets
             yield [
                 (part, {name: frame.filter(part.holds(keys[name], buckets)) for name, frame in frames.items()})
                 if part.of > 1
@@ -297,8 +296,8 @@ class SparkEngine:
                 for part in parts(-(-rows // buckets))
             ]
         finally:
-            for name in measured:
-                frames[name].unpersist()
+            for frame in frames.values():
+                frame.unpersist()
 
     def _key(self, relation: str, schema: StructType) -> list[tuple[Column, Type]]:
         """The columns by which rows of a relation are cut: a table's key, or all of a relation that keeps no rows."""
