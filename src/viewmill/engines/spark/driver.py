@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Literal, TypeAlias
 
 from viewmill.distribute.nodes import Plan
 from viewmill.engines.interpreter.tables import Rows
@@ -12,6 +13,9 @@ from viewmill.engines.spark.arrivals import Arrivals
 from viewmill.engines.spark.refusals import StateError
 from viewmill.engines.spark.work import Deployed
 from viewmill.errors import DataError
+
+Check: TypeAlias = Literal["nothing", "changed", "everything"]
+"""Of what views show."""
 
 
 class DriverState:
@@ -23,9 +27,9 @@ class DriverState:
         self.engine.install(deployed.program.driver, deployed.known, {})
 
     def take(
-        self, plan: Plan, arrivals: Arrivals, watched: frozenset[str] = frozenset(), *, checked: bool = True
+        self, plan: Plan, arrivals: Arrivals, watched: frozenset[str] = frozenset(), *, check: Check = "changed"
     ) -> dict[str, Rows]:
-        """All or nothing; the changes of the watched views. `checked` are batches that must not leave one in error."""
+        """The changes of the watched views. What is to be checked must not be in error: else this is to be made again."""
         pending: list[Pending] = []
         infos, ticks = self._deployed.program.infos, self._deployed.program.ticks
         for block in plan.blocks:
@@ -37,9 +41,12 @@ class DriverState:
                 elif arrival is not None:
                     pending.append(arrival.pending(infos[name]))
         try:
-            return self.engine.apply_pending(pending, watched, checked=checked)
+            changes = self.engine.apply_pending(pending, watched, checked=check == "changed")
+            if check == "everything":
+                self.engine.check()
         except DataError as error:
             raise StateError(error.message, hint=error.hint) from error
+        return changes
 
     def saved(self) -> bytes:
         stores = {name: self.engine.store(name) for name in self._deployed.program.driver.stores}

@@ -51,7 +51,7 @@ from viewmill.engines.spark.anchor import Anchor, anchored, stage
 from viewmill.engines.spark.arrivals import Arrivals, from_messages
 from viewmill.engines.spark.changed import CHANGE, add_rows, change_of_rows, gathered_changes
 from viewmill.engines.spark.columns import checked, spark_type
-from viewmill.engines.spark.driver import DriverState
+from viewmill.engines.spark.driver import Check, DriverState
 from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
@@ -144,15 +144,9 @@ class SparkEngine:
         counts = collected(self._anchored().frame.mapInArrow(counter, COUNTS_DDL))
         several = parts(max(counts.column("rows").to_pylist()))
         try:
-            try:
-                return self._filled_by(deployed, commit, tables, several)
-            except StateError:  # before the last part
-                return self._filled_by(deployed, commit, tables, (WHOLE,))
-        except DataError as error:
-            raise DataError(
-                f"the views cannot be filled from the rows that are there: {error.message}",
-                hint="drop the view that cannot be computed; the mill is as it was before it was created",
-            ) from error
+            return self._filled_by(deployed, commit, tables, several)
+        except StateError:  # before the last part
+            return self._filled_by(deployed, commit, tables, (WHOLE,))
 
     def _filled_by(
         self, deployed: Deployed, commit: Commit, tables: tuple[str, ...], several: Sequence[Part]
@@ -167,13 +161,13 @@ class SparkEngine:
             point = self._point(commit, beside="" if is_last else self.commit.program)
             saves = Saves(after=frozenset(range(commit.buckets)) if is_last else frozenset())
             wanted = Wanted(doubted=deployed.fallible, ends=is_last)
-            with final(is_last):
+            with final(is_last, _unfillable):
                 with shown(self.session, f"filling the views, {part}" if part.of > 1 else "filling the views"):
                     gathered = self._run(deployed, point, entry, rows, saves, wanted)
-                driver.take(deployed.plan(tables), gathered.arrivals, checked=False)
+                check: Check = "everything" if is_last else "nothing"
+                driver.take(deployed.plan(tables), gathered.arrivals, check=check)
             commit = commit.passing(replace(entry, logs=_logs(gathered.reports)))
             sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
-        driver.engine.check()
         self._history.files.write(commit.snapshot(DRIVER_PART, commit.version), driver.saved())
         commit = replace(
             commit,
@@ -247,7 +241,7 @@ class SparkEngine:
         for entry in commit.since(commit.driver):
             if entry.gathered:
                 arrivals = from_messages(self.deployed, from_log(files.read(entry.driver_log)))
-                driver.take(self.deployed.plan(entry.relations), arrivals, checked=False)  # that was done
+                driver.take(self.deployed.plan(entry.relations), arrivals, check="nothing")  # that was done
         return driver
 
     # --- batches
@@ -327,7 +321,8 @@ class SparkEngine:
                     with shown(self.session, f"taking the batch, {part}") if part.of > 1 else nullcontext():
                         gathered = self._run(self.deployed, self._point(commit), entry, frames, saves, wanted)
                     plan, names = self.deployed.plan(relations), frozenset(on_driver)
-                    changes = self.driver.take(plan, gathered.arrivals, names, checked=part.of == 1)
+                    check: Check = "changed" if part.of == 1 else "everything" if is_last else "nothing"
+                    changes = self.driver.take(plan, gathered.arrivals, names, check=check)
                 entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
                 if entry.gathered:
                     self._history.files.write(entry.driver_log, to_log(gathered.messages))
@@ -338,8 +333,6 @@ class SparkEngine:
                 doubted |= gathered.doubted
                 saves = Saves()
                 commit = commit.after(entry, sources) if is_last else commit.passing(entry)
-            if len(several) > 1:
-                self.driver.engine.check()
             changed = gathered_changes(pa.concat_tables(told), in_buckets)
             changed |= {name: change_of_rows(rows, watched[name]) for name, rows in on_driver.items()}
             self._commit(self._saved(commit, reports))
@@ -485,6 +478,13 @@ def _count(frames: Iterable[DataFrame]) -> int:
         return together.count()
     except PySparkException as error:
         raise refused(error) or error from None
+
+
+def _unfillable(error: StateError) -> DataError:
+    return DataError(
+        f"the views cannot be filled from the rows that are there: {error.message}",
+        hint="drop the view that cannot be computed; the mill is as it was before it was created",
+    )
 
 
 def _logs(reports: Sequence[Report]) -> tuple[str, ...]:

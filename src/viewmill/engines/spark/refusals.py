@@ -7,10 +7,11 @@ may be an error, and is known in the last step only, waits for that in the bucke
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from viewmill.engines.spark.failure import named
 from viewmill.engines.spark.hash import bucket_keys
@@ -28,15 +29,19 @@ class StateError(DataError):
     """An error that is one in the state that a batch has found, and might not be one in another."""
 
 
+def _plain(error: StateError) -> DataError:
+    return DataError(error.message, hint=error.hint)
+
+
 @contextmanager
-def final(is_last: bool) -> Iterator[None]:
-    """For a part of a batch: in the last one, an error of the state is the batch's own."""
+def final(is_last: bool, told: Callable[[StateError], DataError] = _plain) -> Iterator[None]:
+    """For a part of a batch: in the last one, an error of the state is the batch's own, and `told` as one."""
     try:
         yield
     except StateError as error:
         if not is_last:
             raise
-        raise DataError(error.message, hint=error.hint) from None
+        raise told(error) from None
 
 
 def refused_as_message(error: ViewmillError, bucket: int, buckets: int, *, by_state: bool = False) -> pa.Table:
@@ -53,8 +58,8 @@ def doubts_as_messages(views: Iterable[str], bucket: int, buckets: int) -> pa.Ta
 
 def doubts(messages: pa.Table) -> frozenset[str]:
     """The views in doubt, of messages that have come here."""
-    told = zip(messages.column("target").to_pylist(), messages.column("data").to_pylist(), strict=True)
-    return frozenset(data.decode() for target, data in told if target == DOUBT)
+    told = messages.filter(pc.equal(messages.column("target"), DOUBT))
+    return frozenset(data.decode() for data in told.column("data").to_pylist())
 
 
 def refusal(data: bytes) -> ViewmillError:
