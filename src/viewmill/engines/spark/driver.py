@@ -29,7 +29,7 @@ class DriverState:
     def take(
         self, plan: Plan, arrivals: Arrivals, watched: frozenset[str] = frozenset(), *, check: Check = "changed"
     ) -> dict[str, Rows]:
-        """The changes of the watched views. What is to be checked must not be in error: else this is to be made again."""
+        """The changes of the watched views. If what is to be checked is in error, this is to be made again."""
         pending: list[Pending] = []
         infos, ticks = self._deployed.program.infos, self._deployed.program.ticks
         for block in plan.blocks:
