@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from viewmill.batch import check_deletable, check_overwritable, check_updatable
-from viewmill.engines.spark.frames import Request, frame_of, has_key_alone, replaced
+from viewmill.engines.spark.frames import Request, frame_of, has_key_alone, is_frame, replaced
 from viewmill.engines.spark.resolve import Op
 from viewmill.errors import DataError
 from viewmill.tables import BaseTable
@@ -90,4 +90,4 @@ class SparkBatch:
     def _ask(self, base: BaseTable, op: Op, data: object) -> None:
         frame = frame_of(self._spark, data, base.info)
         if frame is not None:
-            self._requests.append(Request(base.info.name, op, frame))
+            self._requests.append(Request(base.info.name, op, frame, not is_frame(data)))

@@ -195,11 +195,17 @@ class SparkMill(Scripted):
                 name: counted(group, tables[name].info, stored=tables[name].keeps_rows)
                 for name, group in by_name.items()
             }
+            # A first load is where rows are many. Batches after it are taken in one job, whatever they are.
+            loaded = [
+                name
+                for name, group in by_name.items()
+                if name not in self._engine.commit.touched and not all(request.is_small for request in group)
+            ]
             followed = dict.fromkeys((*self._subscriptions.followed, *self._sinks.written))
             views = [self._definitions.views[name] for name in followed]
 
             def apply(watched: Mapping[str, Sequence[ColumnInfo]]) -> dict[str, pa.Table]:
-                changed = self._engine.apply(frames, watched, sources or {})
+                changed = self._engine.apply(frames, watched, sources or {}, loaded)
                 for name in by_name:
                     tables[name].touched = True
                 self._version = self._engine.commit.version

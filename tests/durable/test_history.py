@@ -39,6 +39,24 @@ def test_a_version_is_committed_once(history):
         history.commit(Commit().after(replace(entry(3), batch="another")))
 
 
+def test_parts_of_a_batch_are_committed_together(history):
+    start = Commit(mill="m", buckets=1, snapshots=(0,), touched=("users",)).after(entry(1))
+    parts = [replace(entry(2), batch=f"part {number}") for number in (1, 2, 3)]
+    passing = start.passing(parts[0]).passing(parts[1])
+    assert (passing.number, passing.version, passing.touched) == (start.number, 1, start.touched)
+    assert passing.label == parts[1].label(2) and passing.entries == (entry(1), *parts[:2])
+    commit = passing.after(parts[2])
+    assert (commit.number, commit.version) == (start.number + 1, 2)
+    assert commit.since(1) == tuple(parts)
+    history.commit(commit)
+    for part in parts:
+        history.files.write(part.log(1, 0), b"log")
+    history.clean(commit)
+    assert history.newest() == commit and all(history.files.exists(part.log(1, 0)) for part in parts)
+    assert replace(commit, snapshots=(2,), driver=2).without_old_entries().entries == ()
+    assert start.passing(replace(parts[0], blocks=0)).label == start.label, "the buckets have had nothing of it"
+
+
 def test_another_format_is_refused(history):
     history.files.write("commits/000000000001", json.dumps({"format": 99}).encode())
     with pytest.raises(DataError, match="has format 99"):

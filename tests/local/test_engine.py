@@ -124,9 +124,9 @@ def declined(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     batches: list[str] = []
     interpreted = run.CompiledEngine._interpreted
 
-    def noted(self: Any, batch: Any, watched: Any) -> Any:
+    def noted(self: Any, batch: Any, *others: Any) -> Any:
         batches.append(", ".join(pending.relation for pending in batch))
-        return interpreted(self, batch, watched)
+        return interpreted(self, batch, *others)
 
     monkeypatch.setattr(run.CompiledEngine, "_interpreted", noted)
     yield batches

@@ -26,7 +26,10 @@ FORMAT = 3
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A committed batch: `blocks` of them ran in the buckets, for changes of `relations`."""
+    """A committed batch, or a part of one: `blocks` ran in the buckets, for changes of `relations`.
+
+    The parts of a batch have its version, and are committed together, one entry after another.
+    """
 
     version: int
     batch: str
@@ -88,17 +91,19 @@ class Commit:
     format: int = FORMAT
 
     def after(self, entry: Entry, sources: Mapping[str, int] | None = None) -> Commit:
-        label = entry.label(entry.blocks) if entry.blocks else self.label
-        touched = tuple(dict.fromkeys((*self.touched, *entry.relations)))
+        """After a batch, or the last part of one."""
         return replace(
-            self,
+            self.passing(entry),
             number=self.number + 1,
             version=entry.version,
-            entries=(*self.entries, entry),
-            label=label,
-            touched=touched,
+            touched=tuple(dict.fromkeys((*self.touched, *entry.relations))),
             sources={**self.sources, **(sources or {})},
         )
+
+    def passing(self, entry: Entry) -> Commit:
+        """After a part of something that is to be committed as a whole: not to be written, but to go on from."""
+        label = entry.label(entry.blocks) if entry.blocks else self.label
+        return replace(self, entries=(*self.entries, entry), label=label)
 
     def without_old_entries(self) -> Commit:
         """Entries that every snapshot includes are not needed."""

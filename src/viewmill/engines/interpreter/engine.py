@@ -135,13 +135,7 @@ class Interpreter:
 
     def _view_change(self, plan: ViewPlan) -> Rows:
         """New rows less old rows, for the keys that the changed stores reach."""
-        touched: dict[str, Table] = {}
-        for name in relations(plan.output):
-            old = self._journal.get(name, {})
-            new = self._tables[name].rows
-            rows = {row: new.get(row, 0) - weight for row, weight in old.items() if new.get(row, 0) != weight}
-            if rows:
-                touched[name] = Table(self._tables[name].fields, rows)
+        touched = self._touched(plan)
         if not touched:
             return {}
         after = self._rows(plan.restricted, plan.columns, State(self._tables, touched))
@@ -152,6 +146,23 @@ class Interpreter:
             self._swap(swapped)
         difference = {row: after.get(row, 0) - before.get(row, 0) for row in {**before, **after}}
         return {row: weight for row, weight in difference.items() if weight}
+
+    def _check_view(self, plan: ViewPlan) -> None:
+        """Raise what the new rows raise, if it is an error to compute them; of the old rows it may well be one."""
+        touched = self._touched(plan)
+        if touched:
+            self._rows(plan.restricted, plan.columns, State(self._tables, touched))
+
+    def _touched(self, plan: ViewPlan) -> dict[str, Table]:
+        """What the batch has changed in the stores that a view reads."""
+        touched: dict[str, Table] = {}
+        for name in relations(plan.output):
+            old = self._journal.get(name, {})
+            new = self._tables[name].rows
+            rows = {row: new.get(row, 0) - weight for row, weight in old.items() if new.get(row, 0) != weight}
+            if rows:
+                touched[name] = Table(self._tables[name].fields, rows)
+        return touched
 
     def _swap(self, contents: Mapping[str, Mapping[Row, Number]]) -> dict[str, dict[Row, Number]]:
         """Put these weights in place; returns those they replace."""

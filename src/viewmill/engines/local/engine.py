@@ -82,32 +82,44 @@ class LocalEngine:
         infos = self._catalog.relations
         return self._compiled([PendingRows(infos[name], rows) for name, rows in read.items()], watched)
 
-    def apply_pending(self, batch: Sequence[Pending], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
-        """The same for a sequence of batches, each of one relation."""
+    def apply_pending(
+        self, batch: Sequence[Pending], watched: frozenset[str] = frozenset(), *, checked: bool = True
+    ) -> dict[str, Rows]:
+        """The same for a sequence of batches, each of one relation.
+
+        If it is not `checked`, views may be in error after it: others are to follow, and `check` after the last.
+        """
         if self._compiles(sum(pending.count for pending in batch)):
-            return self._compiled(batch, watched)
+            return self._compiled(batch, watched, checked)
         net: dict[str, dict[Row, int]] = {}
         for pending in batch:
             rows = net.setdefault(pending.relation, {})
             for row, weight in pending.rows().items():
                 rows[row] = rows.get(row, 0) + weight
-        return self._interpreted(net, watched)
+        return self._interpreted(net, watched, checked)
 
-    def _interpreted(self, batch: Mapping[str, Mapping[Row, int]], watched: frozenset[str]) -> dict[str, Rows]:
+    def check(self) -> None:
+        """Raise what readers of some view would meet."""
+        for view in self._fast.fallible if self._fast is not None else self.program.views:
+            self.contents(view)
+
+    def _interpreted(
+        self, batch: Mapping[str, Mapping[Row, int]], watched: frozenset[str], checked: bool = True
+    ) -> dict[str, Rows]:
         assert self._slow is not None
         # All views are watched, so that an error in any view's output (a division by zero) rejects the batch.
-        changes = self._slow.apply(batch, frozenset(self.program.views))
+        changes = self._slow.apply(batch, frozenset(self.program.views) if checked else watched)
         return {name: changes[name] for name in watched}
 
-    def _compiled(self, batch: Sequence[Pending], watched: frozenset[str]) -> dict[str, Rows]:
+    def _compiled(self, batch: Sequence[Pending], watched: frozenset[str], checked: bool = True) -> dict[str, Rows]:
         assert self._fast is not None
         try:
-            return self._fast.apply(batch, watched)
+            return self._fast.apply(batch, watched, checked=checked)
         except TooWide:
             fast = self._fast
             self._interpret()
             try:
-                return self.apply_pending(batch, watched)
+                return self.apply_pending(batch, watched, checked=checked)
             except BaseException:  # the batch is refused, and with it goes what did not fit
                 self._slow, self._fast, self._wide = None, fast, False
                 raise

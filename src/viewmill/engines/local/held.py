@@ -7,8 +7,9 @@ Batches begin and are undone by the hand of who owns the memory (`kept.py`). Wha
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +19,13 @@ from viewmill.arrow import arrow_schema, arrow_table, arrow_type
 from viewmill.catalog import Catalog, ColumnInfo
 from viewmill.engines.interpreter.tables import Rows, Table
 from viewmill.engines.local import layout
-from viewmill.engines.local.decode import decode_columns
+from viewmill.engines.local.decode import decode_column, decode_columns
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.indexes import Ints
 from viewmill.engines.local.many import Group
 from viewmill.engines.local.memory import Shared
 from viewmill.engines.local.pending import Pending
+from viewmill.engines.local.pieces import Piece
 from viewmill.engines.local.placement import source_of
 from viewmill.engines.local.pool_tables import weight_code
 from viewmill.engines.local.pools import Pool
@@ -104,7 +106,7 @@ class HeldEngine(CompiledEngine):
         before = self._pools
         nothing = {name: Table(store.keys) for name, store in program.stores.items()}
         self._use(program, catalog, {**nothing, **tables})
-        self.__dict__.pop("_fallible", None)
+        self.__dict__.pop("fallible", None)
         for name, pool in before.items():
             if self._pools.get(name) is not pool:
                 pool.free()
@@ -137,6 +139,23 @@ class HeldEngine(CompiledEngine):
 
     def size(self, store: str) -> tuple[int, int]:
         return super().size(store) if self.wide is None else (len(self.wide.store(store)), 0)
+
+    def pieces(self, store: str, size: int) -> Iterator[Piece]:
+        """All rows of a store that counts rows."""
+        if self.wide is not None:
+            yield self._wide_piece(store)
+            return
+        source = self._placed[store]
+        for keys, weights in self._pools[source.pool].pieces(size):
+            yield Piece(weights[:, source.lane], partial(_decoded, keys, source.types, self.dictionary))
+
+    def _wide_piece(self, store: str) -> Piece:
+        rows = self.store(store)
+        kept = self.program.stores[store]
+        infos = [ColumnInfo(key, type_) for key, type_ in zip(kept.keys, kept.types, strict=True)]
+        table = arrow_table(infos, rows).combine_chunks()
+        counts = np.fromiter((int(count) for count in rows.values()), np.int64, len(rows))
+        return Piece(counts, lambda number, at: table.column(number).combine_chunks().take(pa.array(at)))
 
     # --- batches
 
@@ -253,6 +272,26 @@ class HeldEngine(CompiledEngine):
             table = pa.table(arrays, schema=arrow_schema(columns))
         return table.append_column(pa.field(WEIGHT, pa.int64(), nullable=False), pa.array(weights))
 
+    def check(self, view: str) -> None:
+        """Raise what a reader of the view would be told of, as far as the batch has changed it."""
+        watch = self._watch(view) if self.wide is None else None
+        if watch is not None:
+            if not watch.run(self._flags_at, before=False):
+                return
+            self._forget()
+        plan = self.program.views[view]
+        with decimal.localcontext(EXACT):
+            if self.wide is not None:
+                self.wide.check(view)
+                return
+            with self._journal_of(plan):
+                self._slow._check_view(plan)
+
+    def check_whole(self, view: str) -> None:
+        """The same of all its rows."""
+        if self.wide is not None or self._read(view) is None:
+            self.contents(view)
+
     def _changed_codes(self, view: str, types: Sequence[Type]) -> tuple[Ints, Ints] | None:
         """By compiled code; None if it has none, or declines."""
         watch = self._watch(view) if self.wide is None else None
@@ -306,6 +345,11 @@ class HeldEngine(CompiledEngine):
         columns = decode_columns([*keys.T, weights[:, 0]], types, self.dictionary)
         schema = pa.schema([(key, arrow_type(type_)) for key, type_ in zip((*source.keys, WEIGHT), types, strict=True)])
         self._given.setdefault(name, []).append(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+
+def _decoded(keys: Ints, types: Sequence[Type], dictionary: Dictionary, number: int, at: Ints) -> pa.Array:
+    column = decode_column(keys[at, number], types[number], dictionary)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

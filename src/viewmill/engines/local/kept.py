@@ -39,6 +39,7 @@ from viewmill.engines.local.interning import BLOCK
 from viewmill.engines.local.kept_marks import code_mark, machine_mark, store_mark
 from viewmill.engines.local.locks import PATIENCE, Lock
 from viewmill.engines.local.pending import Pending
+from viewmill.engines.local.pieces import PIECE, Piece
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.region import FIRST_OTHER, Region
 from viewmill.engines.local.snapshots import Snapshot, save_engine
@@ -503,7 +504,7 @@ class Kept:
     # --- what a batch does to views
 
     def watch(self, views: Iterable[str]) -> None:
-        """To be called before a batch of which the `change` of these views will be asked for."""
+        """To be called before a batch of which the `change` of these views will be asked for, or a `check`."""
         with self._changing():
             self._engine.watch(views)
 
@@ -517,6 +518,20 @@ class Kept:
             raise InternalError(f"the bucket {self.path} has no batch to tell the changes of")
         return self._engine.change(view, columns)
 
+    def check(self, view: str) -> None:
+        """Raise the error that readers of a view would meet in the rows that the batch has changed so far.
+
+        Law: if a view was without error before the batch and this does not raise, the view is without error now.
+        """
+        if not self._in_batch:
+            raise InternalError(f"the bucket {self.path} has no batch to check")
+        self._engine.check(view)
+
+    def check_whole(self, view: str) -> None:
+        """The same of all rows of the view."""
+        with self._changing():
+            self._engine.check_whole(view)
+
     # --- reading; what is compiled for it may need an index, or a string
 
     def contents(self, view: str) -> Rows:
@@ -529,6 +544,10 @@ class Kept:
 
     def store(self, name: str) -> Rows:
         return self._engine.store(name)
+
+    def pieces(self, store: str, *, size: int = PIECE) -> Iterator[Piece]:
+        """The rows of a store that counts rows, so many at a time: those of a large one do not fit in memory twice."""
+        return self._engine.pieces(store, size)
 
     def size(self, store: str) -> tuple[int, int]:
         return self._engine.size(store)

@@ -26,6 +26,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -298,6 +299,14 @@ class Pool:
         used = self.arrays.block[layout.HIGH]
         records = np.flatnonzero(self.arrays.live[:used] & layout.ALIVE)
         return self.arrays.keys[records], self.arrays.weights[records]
+
+    def pieces(self, size: int) -> Iterator[tuple[Ints, Ints]]:
+        """The same, so many at a time."""
+        used = self.arrays.block[layout.HIGH]
+        records = np.flatnonzero(self.arrays.live[:used] & layout.ALIVE)
+        for start in range(0, len(records), size):
+            some = records[start : start + size]
+            yield self.arrays.keys[some], self.arrays.weights[some]
 
     def weights_of(self, keys: Ints) -> Ints:
         """The weights of every key, 0 for those that are absent."""

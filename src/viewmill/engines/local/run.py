@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 
 import numpy as np
@@ -42,7 +42,7 @@ from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading, plan_trigger
 from viewmill.engines.local.watching import Watch, run_checked
-from viewmill.program.nodes import Program, Statement, Store
+from viewmill.program.nodes import Program, Statement, Store, ViewPlan
 from viewmill.types import Type
 
 
@@ -97,7 +97,7 @@ class CompiledEngine:
         """An engine for another program that shares the stores both have. Ours is still good for the old one."""
         other = object.__new__(CompiledEngine)
         other.__dict__.update(self.__dict__)
-        other.__dict__.pop("_fallible", None)
+        other.__dict__.pop("fallible", None)
         other._last = dict(self._last)
         other._use(program, catalog, tables)
         return other
@@ -187,14 +187,17 @@ class CompiledEngine:
 
     # --- batches
 
-    def apply(self, batch: Sequence[Pending], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
+    def apply(
+        self, batch: Sequence[Pending], watched: frozenset[str] = frozenset(), *, checked: bool = True
+    ) -> dict[str, Rows]:
         """Take a batch, all or nothing. Returns the change of each watched view."""
+        checks = self.fallible if checked else frozenset()
         try:
             with decimal.localcontext(EXACT):
-                changes = self._run(batch, watched)
+                changes = self._run(batch, watched, checks)
         except Declined:
             self._rollback()
-            changes = self._interpreted(batch, watched)
+            changes = self._interpreted(batch, watched, checks)
         except BaseException:
             self._rollback()
             raise
@@ -205,7 +208,7 @@ class CompiledEngine:
         """A function that takes one row with its weight, whole and at once; false: nothing was done."""
         trigger, info = self._trigger(relation), self._catalog.relations[relation]
         above = any(name in self.program.triggers for name in self.program.views)
-        watches = [self._watch(name) for name in self._fallible]
+        watches = [self._watch(name) for name in self.fallible]
         anew = any(s.op == ":=" for s in self.program.triggers[relation].statements)
         if not is_plain(info) or above or anew or trigger.plan.interpreted or None in watches:
             return None
@@ -242,7 +245,9 @@ class CompiledEngine:
             group.call(layout.ROLLBACK)
         self._dirty = {}
 
-    def _interpreted(self, batch: Sequence[Pending], watched: frozenset[str]) -> dict[str, Rows]:
+    def _interpreted(
+        self, batch: Sequence[Pending], watched: frozenset[str], checks: frozenset[str]
+    ) -> dict[str, Rows]:
         self._end_last()
         self._dirty = {("all", ""): Group(self._pools.values())}
         net: dict[str, dict[Row, int]] = {}
@@ -251,16 +256,16 @@ class CompiledEngine:
             for row, weight in pending.rows().items():
                 rows[row] = rows.get(row, 0) + weight
         try:
-            changes = self._slow.apply(net, watched | self._fallible)
+            changes = self._slow.apply(net, watched | checks)
             return {name: changes[name] for name in watched}
         except BaseException:
             self._rollback()
             raise
 
-    def _run(self, batch: Sequence[Pending], watched: frozenset[str]) -> dict[str, Rows]:
+    def _run(self, batch: Sequence[Pending], watched: frozenset[str], checks: frozenset[str]) -> dict[str, Rows]:
         self._fire([pending for pending in batch if pending.relation in self.program.triggers], first=True)
         changes = self._fire_above(watched)
-        self._check_outputs(changes)
+        self._check_outputs(checks - set(changes))
         return {name: changes[name] for name in watched}
 
     def _fire_above(self, watched: Collection[str]) -> dict[str, Rows]:
@@ -406,9 +411,9 @@ class CompiledEngine:
                 self._watches[name] = None
         return self._watches[name]
 
-    def _check_outputs(self, known: Collection[str]) -> None:
+    def _check_outputs(self, views: Collection[str]) -> None:
         """An error in what readers of a view would see rejects the batch."""
-        for name in self._fallible - set(known):
+        for name in views:
             watch = self._watch(name)
             if watch is None:
                 self._interpreted_change(name)
@@ -417,7 +422,7 @@ class CompiledEngine:
                 raise Declined
 
     @cached_property
-    def _fallible(self) -> frozenset[str]:
+    def fallible(self) -> frozenset[str]:
         """Views whose output may be an error."""
         readers = {name: self._reader(name) for name in self.program.views}
         return frozenset(
@@ -426,9 +431,15 @@ class CompiledEngine:
 
     def _interpreted_change(self, name: str) -> Rows:
         plan = self.program.views[name]
+        with self._journal_of(plan):
+            return self._slow._view_change(plan)
+
+    @contextmanager
+    def _journal_of(self, plan: ViewPlan) -> Iterator[None]:
+        """For as long as the interpreter looks at a view, what the batch has changed in the stores it reads."""
         self._slow._journal = {store: old for store in relations(plan.output) if (old := self._old(store))}
         try:
-            return self._slow._view_change(plan)
+            yield
         finally:
             self._slow._journal = {}
 

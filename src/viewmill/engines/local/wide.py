@@ -88,6 +88,10 @@ class Wide:
         """What the batch has done to a view so far."""
         return self._slow._view_change(self._slow.program.views[view])
 
+    def check(self, view: str) -> None:
+        """Raise what a reader would be told of, as far as the batch has changed the view."""
+        self._slow._check_view(self._slow.program.views[view])
+
     def store(self, name: str) -> Rows:
         return self._slow.store(name)
 

@@ -75,6 +75,12 @@ def change_of_rows(rows: Rows, columns: Sequence[ColumnInfo]) -> pa.Table:
     return arrow_table(columns, net).append_column(_COUNT, pa.array(list(net.values()), pa.int64()))
 
 
+def add_rows(total: Rows, rows: Rows) -> None:
+    """Changes of a view that come one after another are its change in all."""
+    for row, weight in rows.items():
+        total[row] = total.get(row, 0) + weight
+
+
 def _schema(columns: Sequence[ColumnInfo]) -> pa.Schema:
     return arrow_schema(columns).append(_COUNT)
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pickle
+from typing import Literal, TypeAlias
 
 from viewmill.distribute.nodes import Plan
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.local import LocalEngine
 from viewmill.engines.local.pending import Pending, PendingRows
 from viewmill.engines.spark.arrivals import Arrivals
+from viewmill.engines.spark.refusals import StateError
 from viewmill.engines.spark.work import Deployed
+from viewmill.errors import DataError
+
+Check: TypeAlias = Literal["nothing", "changed", "everything"]
+"""Of what views show."""
 
 
 class DriverState:
@@ -20,8 +26,10 @@ class DriverState:
         self.engine = LocalEngine()
         self.engine.install(deployed.program.driver, deployed.known, {})
 
-    def take(self, plan: Plan, arrivals: Arrivals, watched: frozenset[str]) -> dict[str, Rows]:
-        """All or nothing; the changes of the watched views."""
+    def take(
+        self, plan: Plan, arrivals: Arrivals, watched: frozenset[str] = frozenset(), *, check: Check = "changed"
+    ) -> dict[str, Rows]:
+        """The changes of the watched views. If what is to be checked is in error, this is to be made again."""
         pending: list[Pending] = []
         infos, ticks = self._deployed.program.infos, self._deployed.program.ticks
         for block in plan.blocks:
@@ -32,7 +40,13 @@ class DriverState:
                     pending.append(PendingRows(infos[name], {(0,): 1}))
                 elif arrival is not None:
                     pending.append(arrival.pending(infos[name]))
-        return self.engine.apply_pending(pending, watched)
+        try:
+            changes = self.engine.apply_pending(pending, watched, checked=check == "changed")
+            if check == "everything":
+                self.engine.check()
+        except DataError as error:
+            raise StateError(error.message, hint=error.hint) from error
+        return changes
 
     def saved(self) -> bytes:
         stores = {name: self.engine.store(name) for name in self._deployed.program.driver.stores}

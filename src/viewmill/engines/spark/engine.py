@@ -5,20 +5,39 @@
 
 A batch is committed by one file, written last. Before that it has changed nothing that counts: if the job fails, or
 the driver dies, buckets find by their labels that they are ahead, and go back.
+
+A batch with very many rows is taken in parts, of a bounded size: part after part goes on from the label that the one
+before has left, with logs of its own, and the commit at the end names them all. They count together, or not at all.
+
+Another program starts with stores that are filled from the rows of stored tables, in parts, too:
+
+    commit n        the old program and its buckets, from which the rows are read
+    part 1 ... p    batches of the new program, each logged, and going on from the label that the one before has left
+    commit n + 1    the new program at the same version: snapshots taken after part p, of buckets and driver
+
+The law of parts: each row is in exactly one, which follows from the row alone (`parts.py`). Only the end counts. Until
+it is committed the mill is at commit n, whatever parts there are: they are under the name of the new program, which no
+other attempt has, and no file that commit n names is touched. A bucket that is lost in between is made again: an old
+one from commit n, a new one from the logs of the parts so far. A driver that dies leaves files that no commit names;
+the next one fills from the first part. A statement may fail in a state that is not the end, such as a division by a sum
+of some of the rows: then everything is taken in one part, whose only states are those of a batch.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -30,22 +49,27 @@ from viewmill.durable.history import Commit, Entry, History
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.anchor import Anchor, anchored, stage
 from viewmill.engines.spark.arrivals import Arrivals, from_messages
-from viewmill.engines.spark.changed import CHANGE, change_of_rows, gathered_changes
-from viewmill.engines.spark.columns import spark_type
-from viewmill.engines.spark.driver import DriverState
+from viewmill.engines.spark.changed import CHANGE, add_rows, change_of_rows, gathered_changes
+from viewmill.engines.spark.columns import checked, spark_type
+from viewmill.engines.spark.driver import Check, DriverState
 from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
 from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
+from viewmill.engines.spark.parts import WHOLE, Part, parts
 from viewmill.engines.spark.progress import shown
-from viewmill.engines.spark.reading import remover, table_reader, view_reader
-from viewmill.engines.spark.refusals import REFUSAL, refusal
+from viewmill.engines.spark.reading import COUNTS_DDL, remover, row_counter, table_reader, view_reader
+from viewmill.engines.spark.refusals import REFUSAL, StateError, doubts, final, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.session import maintenance_session, use_buckets
 from viewmill.engines.spark.source import Origin
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
-from viewmill.engines.spark.work import Deployed, Point, Saves, Work, deploy, from_log, to_log
+from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
+from viewmill.errors import DataError
+from viewmill.types import Type
+
+Frames: TypeAlias = Mapping[str, DataFrame]
 
 SAVE_AFTER = 2**23
 """A snapshot of a bucket is due when so many bytes were logged since the last one, and half as many as that has."""
@@ -54,14 +78,15 @@ SAVE_AFTER_BATCHES = 64
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What came back from a job: rows for the driver, and the messages they came in; what the tasks say they did, and
-    messages about what that did to views.
+    """What came back from a job: rows for the driver, and the messages they came in; what the tasks say they did,
+    messages about what that did to views, and views that are in doubt.
     """
 
     arrivals: Arrivals
     messages: pa.Table
     reports: Sequence[Report]
     changes: pa.Table
+    doubted: frozenset[str]
 
 
 class SparkEngine:
@@ -106,30 +131,52 @@ class SparkEngine:
             driver=0,
             label="",
         )
-        driver = DriverState(deployed)
-        full = [name for name in sorted(deployed.stored) if name in commit.touched]
-        if full:
-            commit = self._loaded(deployed, commit, driver, full)
+        full = tuple(name for name in sorted(deployed.stored) if name in commit.touched)
+        commit, driver = self._filled(deployed, commit, full) if full else (commit, DriverState(deployed))
         self._history.commit(commit)
         self.commit, self._deployed, self._driver = commit, deployed, driver
         self._clean()
 
-    def _loaded(self, deployed: Deployed, commit: Commit, driver: DriverState, tables: Sequence[str]) -> Commit:
-        """The commit with stores that hold what the tables hold: one batch with all their rows, and snapshots of it."""
-        rows = {name: self.rows(name).withColumn(WEIGHT, F.lit(Op.INSERT.code(0)).cast("bigint")) for name in tables}
-        entry = Entry(commit.version, uuid.uuid4().hex, tuple(tables), len(deployed.steps(tuple(tables))))
-        with shown(self.session, "filling the views"):
-            gathered = self._run(deployed, commit, entry, rows, Saves(after=frozenset(range(commit.buckets))))
-        driver.take(deployed.plan(entry.relations), gathered.arrivals, frozenset())
+    def _filled(self, deployed: Deployed, commit: Commit, tables: tuple[str, ...]) -> tuple[Commit, DriverState]:
+        """The commit with stores that hold what the tables hold, and snapshots of these; and the driver's."""
+        stored = [StoredTable(self.deployed.catalog.relations[name]) for name in tables]
+        counter = row_counter(self._point(self.commit, beside=commit.program), stored)
+        counts = collected(self._anchored().frame.mapInArrow(counter, COUNTS_DDL))
+        several = parts(max(counts.column("rows").to_pylist()))
+        try:
+            return self._filled_by(deployed, commit, tables, several)
+        except StateError:  # before the last part
+            return self._filled_by(deployed, commit, tables, (WHOLE,))
+
+    def _filled_by(
+        self, deployed: Deployed, commit: Commit, tables: tuple[str, ...], several: Sequence[Part]
+    ) -> tuple[Commit, DriverState]:
+        """Part by part, each a batch that goes on from the one before, the first from nothing."""
+        driver, sizes = DriverState(deployed), dict[int, int]()
+        old, insert = self._point(self.commit, beside=commit.program), F.lit(Op.INSERT.code(0)).cast("bigint")
+        for part in several:
+            is_last = part.number == part.of
+            entry = Entry(commit.version, uuid.uuid4().hex, tables, len(deployed.steps(tables)))
+            rows = {name: self._rows(name, old, part).withColumn(WEIGHT, insert) for name in tables}
+            point = self._point(commit, beside="" if is_last else self.commit.program)
+            saves = Saves(after=frozenset(range(commit.buckets)) if is_last else frozenset())
+            wanted = Wanted(doubted=deployed.fallible, ends=is_last)
+            with final(is_last, _unfillable):
+                with shown(self.session, f"filling the views, {part}" if part.of > 1 else "filling the views"):
+                    gathered = self._run(deployed, point, entry, rows, saves, wanted)
+                check: Check = "everything" if is_last else "nothing"
+                driver.take(deployed.plan(tables), gathered.arrivals, check=check)
+            commit = commit.passing(replace(entry, logs=_logs(gathered.reports)))
+            sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
         self._history.files.write(commit.snapshot(DRIVER_PART, commit.version), driver.saved())
-        sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
-        return replace(
+        commit = replace(
             commit,
-            label=entry.label(entry.blocks),
+            entries=(),
             snapshots=(commit.version,) * commit.buckets,
             saved=tuple(sizes[bucket] for bucket in range(commit.buckets)),
             driver=commit.version,
         )
+        return commit, driver
 
     def rebucket(self, buckets: int) -> None:
         """Go on with another number of buckets: their stores move, in one job, and are theirs with the commit."""
@@ -194,7 +241,7 @@ class SparkEngine:
         for entry in commit.since(commit.driver):
             if entry.gathered:
                 arrivals = from_messages(self.deployed, from_log(files.read(entry.driver_log)))
-                driver.take(self.deployed.plan(entry.relations), arrivals, frozenset())
+                driver.take(self.deployed.plan(entry.relations), arrivals, check="nothing")  # that was done
         return driver
 
     # --- batches
@@ -204,54 +251,113 @@ class SparkEngine:
         batch: Mapping[str, DataFrame],
         watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
         sources: Mapping[str, int] | None = None,
+        unmeasured: Collection[str] = (),
     ) -> dict[str, pa.Table]:
         """Take a batch: for each relation, rows with counts (`frames.counted`). All or nothing.
 
         Returns what it did to the leading columns of watched views: rows, each with its `weight_`. `Untold` is raised
         if that cannot be told of one. `sources` are numbers to commit with the batch, of those of streams that it is
-        made of.
+        made of. Rows of `unmeasured` relations may be very many: they are counted, and taken in parts if they are.
         """
         watched = watched or {}
         relations = tuple(sorted(name for name in batch if name in self.deployed.relations))
-        entry = Entry(self.commit.version + 1, uuid.uuid4().hex, relations)
         if not relations:  # no view looks at any of this
-            self._commit(self.commit.after(replace(entry, relations=tuple(sorted(batch))), sources))
+            entry = Entry(self.commit.version + 1, uuid.uuid4().hex, tuple(sorted(batch)))
+            self._commit(self.commit.after(entry, sources))
             return gathered_changes(MESSAGES.empty_table(), watched)
-        entry = replace(entry, blocks=len(self.deployed.steps(relations)))
-        in_buckets = {name: columns for name, columns in watched.items() if not self.is_on_driver(name)}
-        gathered = self._run(self.deployed, self.commit, entry, batch, Saves(before=self._due()), in_buckets)
-        changes = gathered_changes(gathered.changes, in_buckets)
-        entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
-        if entry.gathered:
-            self._history.files.write(entry.driver_log, to_log(gathered.messages))
+        frames = {name: batch[name] for name in relations}
+        with self._cut(frames, unmeasured) as several:
+            try:
+                return self._taken(several, watched, sources)
+            except StateError:  # before the last part
+                return self._taken([(WHOLE, frames)], watched, sources)
+
+    @contextmanager
+    def _cut(self, frames: Frames, unmeasured: Collection[str]) -> Iterator[Sequence[tuple[Part, Frames]]]:
+        """The parts of a batch. What is cut is computed once, and kept by executors until the batch is over."""
+        if not any(name in unmeasured for name in frames):
+            yield [(WHOLE, frames)]
+            return
+        keys = {name: self._key(name, frame.schema) for name, frame in frames.items()}
+        for frame in frames.values():
+            frame.persist(StorageLevel.DISK_ONLY)
         try:
-            on_driver = frozenset(watched) - frozenset(in_buckets)
-            rows = self.driver.take(self.deployed.plan(relations), gathered.arrivals, on_driver)
-            changes |= {name: change_of_rows(rows[name], watched[name]) for name in on_driver}
-            self._commit(self._saved(self.commit.after(entry, sources), gathered.reports))
+            rows, buckets = _count(frames.values()), self.commit.buckets
+            yield [
+                (part, {name: frame.filter(part.holds(keys[name], buckets)) for name, frame in frames.items()})
+                if part.of > 1
+                else (part, frames)
+                for part in parts(-(-rows // buckets))
+            ]
+        finally:
+            for frame in frames.values():
+                frame.unpersist()
+
+    def _key(self, relation: str, schema: StructType) -> list[tuple[Column, Type]]:
+        """The columns by which rows of a relation are cut: a table's key, or all of a relation that keeps no rows."""
+        info = self.deployed.catalog.relations[relation]
+        source = checked(schema, self.deployed.given[relation], WEIGHT)
+        names = StoredTable(info).key if relation in self.deployed.stored else info.names
+        return [(source.columns[name], source.types[name]) for name in names]
+
+    def _taken(
+        self,
+        several: Sequence[tuple[Part, Frames]],
+        watched: Mapping[str, Sequence[ColumnInfo]],
+        sources: Mapping[str, int] | None,
+    ) -> dict[str, pa.Table]:
+        """Part by part, each going on from the one before. The commit names the logs of all of them."""
+        relations, commit = tuple(several[0][1]), self.commit
+        in_buckets = {name: columns for name, columns in watched.items() if not self.is_on_driver(name)}
+        on_driver: dict[str, Rows] = {name: {} for name in watched if name not in in_buckets}
+        told, reports, doubted = [MESSAGES.empty_table()], list[Report](), frozenset[str]()
+        blocks, saves = len(self.deployed.steps(relations)), Saves(before=self._due())
+        try:
+            for part, frames in several:
+                is_last = part.number == part.of
+                entry = Entry(self.commit.version + 1, uuid.uuid4().hex, relations, blocks)
+                wanted = Wanted(in_buckets, self.deployed.fallible, doubted, ends=is_last)
+                with final(is_last):
+                    with shown(self.session, f"taking the batch, {part}") if part.of > 1 else nullcontext():
+                        gathered = self._run(self.deployed, self._point(commit), entry, frames, saves, wanted)
+                    plan, names = self.deployed.plan(relations), frozenset(on_driver)
+                    check: Check = "changed" if part.of == 1 else "everything" if is_last else "nothing"
+                    changes = self.driver.take(plan, gathered.arrivals, names, check=check)
+                entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
+                if entry.gathered:
+                    self._history.files.write(entry.driver_log, to_log(gathered.messages))
+                for name, rows in changes.items():
+                    add_rows(on_driver[name], rows)
+                told.append(gathered.changes)
+                reports += gathered.reports
+                doubted |= gathered.doubted
+                saves = Saves()
+                commit = commit.after(entry, sources) if is_last else commit.passing(entry)
+            changed = gathered_changes(pa.concat_tables(told), in_buckets)
+            changed |= {name: change_of_rows(rows, watched[name]) for name, rows in on_driver.items()}
+            self._commit(self._saved(commit, reports))
         except BaseException:
             self._driver = None
             raise
-        return changes
+        return changed
 
     def _run(
         self,
         deployed: Deployed,
-        commit: Commit,
+        point: Point,
         entry: Entry,
         batch: Mapping[str, DataFrame],
         saves: Saves,
-        watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
+        wanted: Wanted,
     ) -> Gathered:
         """The job: all steps, one after another, in one go."""
         frames = {name: batch[name] for name in entry.relations}
         sends, known = deployed.sends(entry.relations), deployed.given
-        point = self._point(commit)
         rows = self._incoming.rows(sends, frames, known)
-        source = Origin(self.files.root, commit.program, entry.relations)
-        frame = source.to_buckets(rows, commit.buckets) if entry.blocks else source.to_driver(rows)
+        source = Origin(self.files.root, point.fingerprint, entry.relations)
+        frame = source.to_buckets(rows, point.buckets) if entry.blocks else source.to_driver(rows)
         for number in range(1, entry.blocks + 1):
-            work = Work(point, entry, number, saves, watched or {})
+            work = Work(point, entry, number, saves, wanted)
             frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_DDL)
         return self._gathered(deployed, collected(frame))
 
@@ -262,14 +368,14 @@ class SparkEngine:
         for data in kinds[REFUSAL].column("data").to_pylist():
             raise refusal(data)
         reports = [Report(**json.loads(data)) for data in kinds[REPORT].column("data").to_pylist()]
-        return Gathered(from_messages(deployed, kinds[DRIVER]), kinds[DRIVER], reports, kinds[CHANGE])
+        return Gathered(from_messages(deployed, kinds[DRIVER]), kinds[DRIVER], reports, kinds[CHANGE], doubts(table))
 
     def _anchored(self) -> Anchor:
         if self._anchor is None:
             self._anchor = anchored(self.session, self.commit.buckets)
         return self._anchor
 
-    def _point(self, commit: Commit) -> Point:
+    def _point(self, commit: Commit, *, beside: str = "") -> Point:
         return Point(
             self._history.files,
             commit.mill,
@@ -279,6 +385,7 @@ class SparkEngine:
             commit.entries,
             commit.snapshots,
             self._scratch,
+            beside,
         )
 
     # --- commits and snapshots
@@ -337,9 +444,12 @@ class SparkEngine:
 
     def rows(self, table: str) -> DataFrame:
         """The rows of a stored table, each as often as it occurs."""
+        return self._rows(table, self._point(self.commit), WHOLE)
+
+    def _rows(self, table: str, point: Point, part: Part) -> DataFrame:
         info = self.deployed.catalog.relations[table]
         schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in info.columns])
-        return self._anchored().frame.mapInArrow(table_reader(self._point(self.commit), StoredTable(info)), schema)
+        return self._anchored().frame.mapInArrow(table_reader(point, StoredTable(info), part), schema)
 
     # --- the end
 
@@ -357,6 +467,22 @@ def collected(frame: DataFrame) -> pa.Table:
         return frame.toArrow()
     except PySparkException as error:
         raise refused(error) or error from None
+
+
+def _count(frames: Iterable[DataFrame]) -> int:
+    """Rows of some frames, in one job."""
+    together = reduce(DataFrame.unionAll, (frame.select(F.lit(1)) for frame in frames))
+    try:
+        return together.count()
+    except PySparkException as error:
+        raise refused(error) or error from None
+
+
+def _unfillable(error: StateError) -> DataError:
+    return DataError(
+        f"the views cannot be filled from the rows that are there: {error.message}",
+        hint="drop the view that cannot be computed; the mill is as it was before it was created",
+    )
 
 
 def _logs(reports: Sequence[Report]) -> tuple[str, ...]:

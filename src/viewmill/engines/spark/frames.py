@@ -26,6 +26,7 @@ class Request:
     relation: str
     op: Op
     frame: DataFrame
+    is_small: bool = False  # the driver has had all of its rows
 
 
 def is_frame(data: object) -> bool:

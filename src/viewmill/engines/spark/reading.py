@@ -12,6 +12,7 @@ from viewmill.arrow import arrow_schema, arrow_table
 from viewmill.catalog import ColumnInfo
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.failure import Told
+from viewmill.engines.spark.parts import WHOLE, Part
 from viewmill.engines.spark.resolve import StoredTable
 from viewmill.engines.spark.states import at_version
 from viewmill.engines.spark.work import Point
@@ -27,14 +28,32 @@ def view_reader(point: Point, view: str, columns: Sequence[ColumnInfo]) -> Reade
     return _reader(point, lambda kept: _rows(kept, view, columns))
 
 
-def table_reader(point: Point, table: StoredTable) -> Reader:
-    """The same for the rows of a stored table."""
+def table_reader(point: Point, table: StoredTable, part: Part = WHOLE) -> Reader:
+    """The same for the rows of a stored table, or a part of them."""
+    schema, names = arrow_schema(table.info.columns), table.info.names
+    key = tuple(names.index(name) for name in table.key)
 
     def rows(kept: Kept) -> pa.Table:
-        found = kept.store(table.store).items()
-        return arrow_table(table.info.columns, [row for row, count in found for _ in range(int(count))])
+        pieces = (
+            piece.repeated(part.share(piece.columns(key), piece.counts, point.buckets), schema)
+            for piece in kept.pieces(table.store)
+        )
+        return pa.Table.from_batches((piece for piece in pieces if piece.num_rows), schema)
 
     return _reader(point, rows)
+
+
+COUNTS_DDL = "rows bigint"
+
+
+def row_counter(point: Point, tables: Sequence[StoredTable]) -> Reader:
+    """How many rows of these tables a bucket has, in all."""
+
+    def count(kept: Kept) -> pa.Table:
+        total = sum(int(piece.counts.sum()) for table in tables for piece in kept.pieces(table.store))
+        return pa.table({"rows": [total]})
+
+    return _reader(point, count)
 
 
 def _reader(point: Point, rows: Callable[[Kept], pa.Table]) -> Reader:

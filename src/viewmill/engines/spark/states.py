@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -104,14 +105,15 @@ def _prefix(point: Point) -> str:
     return f"{point.fingerprint[:12]}-{point.buckets}-"
 
 
-def _remove_others(point: Point) -> None:
+def remove_others(point: Point) -> None:
     """Files of another program, or another number of buckets. If somebody wants one later, it is made again.
 
     Locks stay: a task that has outlived its driver may be here on behalf of an older program, and of two processes that
     lock files of the same name but not the same file, each would have the bucket for itself.
     """
+    used = (_prefix(point), _prefix(replace(point, fingerprint=point.beside))) if point.beside else _prefix(point)
     for file in point.home.files():
-        if _BUCKET.match(file.name) and not file.name.startswith(_prefix(point)):
+        if _BUCKET.match(file.name) and not file.name.startswith(used):
             discard(file)
     point.home.make_room()
 
@@ -137,7 +139,7 @@ def _found(path: Path, point: Point, label: str) -> Kept | None:
 
 def _made(path: Path, point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Kept:
     """The bucket, from its snapshot and what arrived since."""
-    _remove_others(point)
+    remove_others(point)
     kept = _at_snapshot(path, point, bucket)
     try:
         for entry in point.history:

@@ -1,8 +1,16 @@
-"""One step of a batch in one bucket: what arrived goes in, what is sent comes out, and the state is one label on."""
+"""One step of a batch in one bucket: what arrived goes in, what is sent comes out, and the state is one label on.
+
+A batch whose end is a state in which a view cannot be computed is refused. Each step checks what it has changed in
+views that can be in error. What is wrong after a step that is not the last may be right in the end, so it is a *doubt*,
+which the bucket tells its later steps: the last one then looks at the whole view.
+
+Law: if a view was without error before the batch, and no step has raised or doubted, then it is so after it; the cost
+of knowing follows the change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,25 +24,22 @@ from viewmill.engines.spark.arrivals import Arrival, Arrivals, from_messages
 from viewmill.engines.spark.outgoing import Outgoing, outgoing
 from viewmill.engines.spark.resolve import resolved
 from viewmill.engines.spark.source import at_source
-from viewmill.engines.spark.work import Deployed, Step
-from viewmill.errors import ViewmillError
+from viewmill.engines.spark.work import NOTHING, Deployed, Step, Wanted
+from viewmill.errors import DataError, ViewmillError
+from viewmill.wording import quoted
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a step sends; and what it did to watched views, None where that cannot be told."""
+    """What a step sends; what it did to watched views, None where that cannot be told; and views that it doubts."""
 
     sent: list[Outgoing]
     changes: dict[str, pa.Table | None]
+    doubted: frozenset[str] = frozenset()
 
 
 def take(
-    kept: Kept,
-    deployed: Deployed,
-    entry: Entry,
-    number: int,
-    table: pa.Table | None,
-    watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
+    kept: Kept, deployed: Deployed, entry: Entry, number: int, table: pa.Table | None, wanted: Wanted = NOTHING
 ) -> Taken:
     """Run a step on what arrived for it, and commit it under the step's label."""
     step = deployed.steps(entry.relations)[number - 1]
@@ -42,8 +47,8 @@ def take(
         arrivals: Arrivals = {}
     else:
         arrivals = from_messages(deployed, table)
-    watched = watched or {}
-    kept.watch(watched)
+    checked = sorted(wanted.checked - set(wanted.watched))
+    kept.watch([*wanted.watched, *checked])
     kept.begin()
     if step.tables:
         sent = _resolve(kept, deployed, step, arrivals)
@@ -51,10 +56,26 @@ def take(
         sent = _run(kept, deployed, step.block, arrivals)
         if number == 1:
             sent += at_source(deployed, deployed.source_block(entry.relations), arrivals)
-    is_last = number == entry.blocks
-    changes = {view: _change(kept, view, columns, is_last) for view, columns in watched.items()}
+    is_last = wanted.ends and number == entry.blocks
+    changes = {view: _change(kept, view, columns, is_last) for view, columns in wanted.watched.items()}
+    for view in sorted(wanted.doubted) if is_last else ():
+        if error := _error(kept.check_whole, view):
+            raise error
+    errors = {view: error for view in checked if (error := _error(kept.check, view))}
+    for error in errors.values() if is_last else ():
+        raise error
     kept.commit(entry.label(number))
-    return Taken(sent, changes)
+    return Taken(sent, changes, frozenset(errors))
+
+
+def _error(check: Callable[[str], None], view: str) -> DataError | None:
+    """What is wrong with a view, and with which."""
+    try:
+        check(view)
+    except DataError as error:
+        hint = error.hint or "correct the rows and apply the batch again: nothing of it was"
+        return DataError(f"{error.message} in view {quoted(view)}", hint=hint)
+    return None
 
 
 def _change(kept: Kept, view: str, columns: Sequence[ColumnInfo], is_last: bool) -> pa.Table | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import assert_never
 
 import pyarrow as pa
@@ -23,8 +23,8 @@ from viewmill.engines.spark.changed import change_messages
 from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.message import MESSAGES, Format, letters, route
 from viewmill.engines.spark.outgoing import Outgoing
-from viewmill.engines.spark.refusals import REFUSAL, refused_as_message
-from viewmill.engines.spark.states import before_step
+from viewmill.engines.spark.refusals import REFUSAL, doubts, doubts_as_messages, refused_as_message
+from viewmill.engines.spark.states import before_step, remove_others
 from viewmill.engines.spark.step import Taken, take
 from viewmill.engines.spark.work import Work, to_log
 from viewmill.errors import ViewmillError
@@ -49,7 +49,8 @@ def bucket_task(work: Work) -> BucketFunction:
         try:
             return _run(work, bucket, table)
         except ViewmillError as error:
-            return refused_as_message(error, bucket, work.point.buckets)
+            step = work.point.deployed().steps(work.entry.relations)[work.number - 1]
+            return refused_as_message(error, bucket, work.point.buckets, by_state=not step.tables)
 
     return run
 
@@ -67,11 +68,15 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
     if log:
         point.files.write(entry.log(number, bucket), log)
     rows = table if table.num_rows else None
+    wanted = work.wanted_in(bucket)
+    wanted = replace(wanted, doubted=wanted.doubted | doubts(passed_on))
 
     def step(kept: Kept) -> tuple[Taken, int]:
         saved = _save(kept, work, bucket, entry.version - 1) if bucket in work.saves_before else 0
-        taken = take(kept, deployed, entry, number, rows, work.watched_in(bucket))
-        saved += _save(kept, work, bucket, entry.version) if bucket in work.saves_after else 0
+        taken = take(kept, deployed, entry, number, rows, wanted)
+        if bucket in work.saves_after:
+            saved += _save(kept, work, bucket, entry.version)
+            remove_others(point)
         return taken, saved
 
     taken, saved = before_step(work, bucket, step)
@@ -81,6 +86,7 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
             passed_on,
             _mail(deployed.format, taken.sent, bucket, point.buckets),
             change_messages(taken.changes, bucket, point.buckets),
+            doubts_as_messages(taken.doubted, bucket, point.buckets),
             _note(work, bucket, REPORT, json.dumps(asdict(report)).encode()),
         ]
     )

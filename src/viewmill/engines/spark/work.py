@@ -22,6 +22,7 @@ from viewmill.durable.files import DamagedFile, Files
 from viewmill.durable.history import Entry, snapshot_of
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Table
+from viewmill.engines.local.fallible import fallible
 from viewmill.engines.spark.hash import bucket_of
 from viewmill.engines.spark.homes import Home
 from viewmill.engines.spark.message import Format
@@ -93,6 +94,11 @@ class Deployed:
             found[name] = Table(table.fields, rows)
         return found
 
+    @cached_property
+    def fallible(self) -> frozenset[str]:
+        """Views in the buckets whose output may be an error."""
+        return fallible(self.program.buckets, self.known)
+
     def plan(self, relations: tuple[str, ...]) -> Plan:
         """What a batch over these relations does."""
         if relations not in self._plans:
@@ -147,6 +153,7 @@ class Point:
     history: tuple[Entry, ...]
     snapshots: tuple[int, ...]
     scratch: str = ""  # where executors keep buckets, if the user has said so
+    beside: str = ""  # another program whose buckets are in use, too
 
     @property
     def home(self) -> Home:
@@ -169,6 +176,24 @@ class Saves:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a batch about views in the buckets.
+
+    Of those that are watched, what it does to the columns that matter. Those that are `checked` must not be in error
+    after it: of these, the rows that it changes are looked at, and of those that are `doubted` all. A part of a batch
+    that is not where it `ends` may leave them in error.
+    """
+
+    watched: Mapping[str, Sequence[ColumnInfo]] = field(default_factory=dict)
+    checked: frozenset[str] = frozenset()
+    doubted: frozenset[str] = frozenset()
+    ends: bool = True
+
+
+NOTHING = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """Step `number` (from 1) of a batch."""
 
@@ -176,8 +201,7 @@ class Work:
     entry: Entry
     number: int
     saves: Saves = Saves()
-    watched: Mapping[str, Sequence[ColumnInfo]] = field(default_factory=dict)
-    """Views in the buckets whose changes are wanted, with the columns that matter."""
+    wanted: Wanted = NOTHING
 
     @property
     def saves_before(self) -> frozenset[int]:
@@ -187,14 +211,17 @@ class Work:
     def saves_after(self) -> frozenset[int]:
         return self.saves.after if self.number == self.entry.blocks else frozenset()
 
-    def watched_in(self, bucket: int) -> dict[str, Sequence[ColumnInfo]]:
-        """Of a view that is everywhere, one bucket tells the changes."""
+    def wanted_in(self, bucket: int) -> Wanted:
+        """Of a view that is everywhere, one bucket tells the changes, and whether it is in error."""
         places = self.point.deployed().program.views
-        return {
-            view: columns
-            for view, columns in self.watched.items()
-            if bucket == 0 or not isinstance(places[view], Everywhere)
-        }
+
+        def here(view: str) -> bool:
+            return bucket == 0 or not isinstance(places[view], Everywhere)
+
+        wanted = self.wanted
+        watched = {view: columns for view, columns in wanted.watched.items() if here(view)}
+        checked, doubted = (frozenset(filter(here, views)) for views in (wanted.checked, wanted.doubted))
+        return Wanted(watched, checked, doubted, wanted.ends)
 
     @property
     def before(self) -> str:

@@ -1,0 +1,229 @@
+"""Views are filled from the rows of stored tables part by part, and are there when all of them are in."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from bucket_files import bucket_folder
+from pyspark.sql import SparkSession
+
+import viewmill
+from viewmill.durable.files import Files
+from viewmill.durable.history import History
+from viewmill.engines.spark import engine, parts
+from viewmill.engines.spark.engine import SparkEngine
+from viewmill.engines.spark.jobs import counting
+from viewmill.engines.spark.parts import Part
+from viewmill.engines.spark.work import from_log
+from viewmill.errors import DataError
+from viewmill.spark_mill import SparkMill
+
+TABLES = """
+CREATE TABLE customers (id INT PRIMARY KEY, region STRING);
+CREATE TABLE orders (id INT PRIMARY KEY, customer INT, price DECIMAL(10, 2));
+CREATE TABLE visits (customer INT, page STRING)
+"""
+QUERIES = {
+    "revenue": "SELECT region, count(*) AS n, sum(price) AS total, max(price) AS best FROM orders "
+    "JOIN customers ON orders.customer = customers.id GROUP BY region",
+    "per_customer": "SELECT customer, count(*) AS n, sum(price) AS total FROM orders GROUP BY customer",
+    "pages": "SELECT page, count(*) AS n, count(DISTINCT customer) AS people FROM visits GROUP BY page",
+    "above": "SELECT id, price FROM orders WHERE price > (SELECT avg(price) FROM orders)",
+    "dear": "SELECT id, price FROM orders WHERE price > 50",
+}
+CUSTOMERS = [(i, ("north", "south", None)[i % 3]) for i in range(40)]
+ORDERS = [(i, i * 7 % 40, f"{i % 90}.50") for i in range(700)]
+VISITS = [(i % 5, "home") for i in range(300)] + [(1, "basket")] * 200
+ROWS = len(CUSTOMERS) + len(ORDERS) + len(VISITS)
+BUCKETS = 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoint"
+
+
+@pytest.fixture
+def mill(spark: SparkSession, folder: Path) -> SparkMill:
+    """With rows, and one view."""
+    mill = viewmill.connect(spark=spark, checkpoint=str(folder), buckets=BUCKETS)
+    mill.sql(f"{TABLES}; CREATE MATERIALIZED VIEW per_customer AS {QUERIES['per_customer']}")
+    with mill.batch() as batch:
+        batch.insert("customers", CUSTOMERS)
+        batch.insert("orders", ORDERS)
+        batch.insert("visits", VISITS)
+    return mill
+
+
+def add_views(mill: SparkMill) -> None:
+    """They are filled when somebody looks."""
+    for name in QUERIES.keys() - {"per_customer"}:
+        mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {QUERIES[name]}")
+
+
+def agree(mill: SparkMill) -> None:
+    """Every view is what Spark finds in the tables."""
+    for name, query in QUERIES.items():
+        assert Counter(mill.view(name)) == Counter(mill.sql(query)), name
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 7])
+@pytest.mark.parametrize("buckets", [1, 2, 6])
+def test_every_row_is_in_one_part(number: int, buckets: int):
+    keys = [pa.array([*range(2000), None], pa.int32()), pa.array(["a", None, "b"] * 667)]
+    counts = np.where(np.arange(2001) % 10 == 0, 23, 1)
+    shares = [Part(i + 1, number).share(keys, counts, buckets) for i in range(number)]
+    assert (sum(shares) == counts).all()
+    assert (np.stack(shares) >= 0).all()
+    assert max(share.max() for share in shares) <= -(-23 // number)
+    sizes = [int(share.sum()) for share in shares]
+    assert max(sizes) < 1.2 * min(sizes)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_parts_of_one_bucket_are_alike(number: int):
+    """Rows that hashing has put in one bucket are spread over the parts as all rows are."""
+    everything = pa.array(range(8000), pa.int32())
+    here = everything.filter(pa.array(parts.bucket_array([everything], 4, 8000) == 1))
+    shares = [Part(i + 1, number).share([here], np.ones(len(here), np.int64), 4).sum() for i in range(number)]
+    assert max(shares) < 1.3 * min(shares)
+
+
+def test_there_are_as_many_parts_as_it_takes(monkeypatch):
+    monkeypatch.setattr(parts, "PART_ROWS", 100)
+    assert [len(parts.parts(rows)) for rows in (0, 1, 100, 101, 1000)] == [1, 1, 1, 2, 10]
+    assert [str(part) for part in parts.parts(150)] == ["part 1 of 2", "part 2 of 2"]
+
+
+@pytest.mark.spark
+def test_views_are_filled_in_parts(mill, spark, monkeypatch):
+    monkeypatch.setattr(parts, "PART_ROWS", 100)
+    titles = []
+    shown = engine.shown
+    monkeypatch.setattr(engine, "shown", lambda session, title: titles.append(title) or shown(session, title))
+    add_views(mill)
+    before = mill.version
+    with counting(spark) as cost:
+        mill._deploy()
+    assert len(titles) >= ROWS / BUCKETS / 100
+    assert titles == [f"filling the views, part {i + 1} of {len(titles)}" for i in range(len(titles))]
+    assert cost().jobs == len(titles) + 1, "one for each part, and one that counts the rows"
+    assert mill.version == before
+    agree(mill)
+    assert Counter(mill.sql("SELECT * FROM customers")) == Counter(CUSTOMERS)
+    assert Counter(mill.sql("SELECT id, customer, cast(price AS string) FROM orders")) == Counter(ORDERS)
+    assert Counter(mill.sql("SELECT * FROM visits")) == Counter(VISITS)
+    mill.update("orders", [(5, 3, "99.00"), (6, 4, "98.00")])
+    mill.delete("visits", [(1, "basket")])
+    agree(mill)
+
+
+@pytest.mark.spark
+def test_no_task_gets_more_than_a_part(mill, folder, monkeypatch):
+    monkeypatch.setattr(parts, "PART_ROWS", 150)
+    monkeypatch.setattr(SparkEngine, "_clean", lambda self: None)
+    old = {file.parent for file in folder.glob("logs/*/*")}
+    add_views(mill)
+    mill._deploy()
+    logs = [file for file in folder.glob("logs/*/1-*") if file.parent not in old]
+    sizes = [from_log(Files(str(folder)).read(str(file.relative_to(folder)))).num_rows for file in logs]
+    assert sum(sizes) == ROWS
+    assert max(sizes) < 150 * 1.4 and len(sizes) >= ROWS / 150
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("lost", ["nothing", "buckets"])
+def test_a_driver_that_dies_half_way_leaves_what_was_there(mill, spark, folder, monkeypatch, lost):
+    monkeypatch.setattr(parts, "PART_ROWS", 100)
+    add_views(mill)
+    committed = History(Files(str(folder))).newest()
+    run, runs = SparkEngine._run, []
+
+    def die(self, *given):
+        runs.append(given)
+        if len(runs) == 4:
+            raise KeyboardInterrupt
+        return run(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkEngine, "_run", die)
+        with pytest.raises(KeyboardInterrupt):
+            mill._deploy()
+    assert History(Files(str(folder))).newest() == committed
+    left = {*folder.glob("programs/*"), *folder.glob("logs/*")}
+    if lost == "buckets":
+        shutil.rmtree(bucket_folder(mill))
+    again = viewmill.connect(spark=spark, checkpoint=str(folder))
+    agree(again)
+    assert again.version == committed.version
+    assert not left & {*folder.glob("programs/*"), *folder.glob("logs/*")}
+    again.insert("orders", [(9999, 3, "70.00")])
+    agree(again)
+
+
+@pytest.mark.spark
+def test_buckets_that_are_lost_between_two_parts_are_made_again(mill, monkeypatch):
+    monkeypatch.setattr(parts, "PART_ROWS", 200)
+    add_views(mill)
+    there = bucket_folder(mill)
+    run, programs = SparkEngine._run, []
+
+    def lose(self, *given):
+        programs.append({file.name[:12] for file in there.glob("[0-9a-f]*-*-*[0-9]")})
+        if len(programs) == 3:
+            shutil.rmtree(there)
+        return run(self, *given)
+
+    monkeypatch.setattr(SparkEngine, "_run", lose)
+    mill._deploy()
+    assert len(programs) > 3
+    assert len(programs[1]) == len(programs[2]) == 2, "the buckets of both programs stay, until the last part"
+    assert {file.name[:12] for file in there.glob("[0-9a-f]*-*-*[0-9]")} == {mill._engine.commit.program[:12]}
+    agree(mill)
+
+
+@pytest.mark.spark
+def test_what_is_an_error_half_way_is_filled_at_once(spark, tmp_path, monkeypatch):
+    """Sums are 0 until the last rows are in: a view that counts what is divided by them cannot be kept till then."""
+    monkeypatch.setattr(parts, "PART_ROWS", 5)
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=BUCKETS)
+    mill.sql("CREATE TABLE t (k INT PRIMARY KEY, g INT, x INT)")
+    mill.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM t")
+    mill.insert("t", [(k, k % 4, k % 3 if k >= 70 else 0) for k in range(78)])
+    query = "SELECT y, count(*) AS n FROM (SELECT g, 10 / sum(x) AS y FROM t GROUP BY g) GROUP BY y"
+    mill.sql(f"CREATE MATERIALIZED VIEW inverse AS {query}")
+    sizes = []
+    filled = SparkEngine._filled_by
+    monkeypatch.setattr(
+        SparkEngine, "_filled_by", lambda self, *given: sizes.append(len(given[-1])) or filled(self, *given)
+    )
+    mill._deploy()
+    assert len(sizes) == 2 and sizes[0] > 5 and sizes[1] == 1
+    assert Counter(mill.view("inverse")) == Counter(mill.sql(query))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("place", ["", "PARTITION BY (g)"])
+def test_a_view_that_cannot_be_filled_can_be_dropped(spark, tmp_path, monkeypatch, place):
+    """Errors of states that are passed through do not count: of every group, the sum of the first rows is 0."""
+    monkeypatch.setattr(parts, "PART_ROWS", 10)
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=BUCKETS)
+    mill.sql("CREATE TABLE t (k INT PRIMARY KEY, g INT, x INT)")
+    mill.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM t")
+    mill.insert("t", [(k, k % 4, 1 if k >= 96 else 0) for k in range(100)])
+    mill.sql(f"CREATE MATERIALIZED VIEW good {place} AS SELECT g, 10 / sum(x) AS y FROM t GROUP BY g")
+    assert sorted(mill.view("good")) == [(g, 10.0) for g in range(4)]
+    assert mill._engine.is_on_driver("good") == (not place)
+    mill.sql(f"CREATE MATERIALIZED VIEW bad {place} AS SELECT g, 10 / (sum(x) - 1) AS y FROM t GROUP BY g")
+    for _ in range(2):
+        with pytest.raises(DataError, match="cannot be filled from the rows that are there: division by zero"):
+            mill.view("n").to_arrow()
+    mill.sql("DROP VIEW bad")
+    assert list(mill.view("n")) == [(100,)]
+    mill.insert("t", [(100, 3, 1)])
+    assert (3, 5.0) in set(mill.view("good"))
