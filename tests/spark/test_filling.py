@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from bucket_files import bucket_folder
+from logged import rows_logged
 from pyspark.sql import SparkSession
 
 import viewmill
@@ -19,7 +20,6 @@ from viewmill.engines.spark import engine, parts
 from viewmill.engines.spark.engine import SparkEngine
 from viewmill.engines.spark.jobs import counting
 from viewmill.engines.spark.parts import Part
-from viewmill.engines.spark.work import from_log
 from viewmill.errors import DataError
 from viewmill.spark_mill import SparkMill
 
@@ -131,7 +131,7 @@ def test_no_task_gets_more_than_a_part(mill, folder, monkeypatch):
     add_views(mill)
     mill._deploy()
     logs = [file for file in folder.glob("logs/*/1-*") if file.parent not in old]
-    sizes = [from_log(Files(str(folder)).read(str(file.relative_to(folder)))).num_rows for file in logs]
+    sizes = rows_logged(mill, logs)
     assert sum(sizes) == ROWS
     assert max(sizes) < 150 * 1.4 and len(sizes) >= ROWS / 150
 

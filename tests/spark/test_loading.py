@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from bucket_files import bucket_folder
+from logged import rows_logged
 from pyspark.sql import DataFrame, SparkSession
 
 import viewmill
@@ -17,7 +18,6 @@ from viewmill.durable.files import Files
 from viewmill.durable.history import History
 from viewmill.engines.spark import engine, parts
 from viewmill.engines.spark.engine import SparkEngine
-from viewmill.engines.spark.work import from_log
 from viewmill.errors import DataError
 from viewmill.spark_mill import SparkMill
 
@@ -100,9 +100,7 @@ def test_a_load_in_parts_is_one_batch(mill, frames, folder, spark, monkeypatch):
         (change,) = changes
         assert change.version == 1 and not change.removed and Counter(change.added) == Counter(mill.view(name)), name
 
-    sizes = [
-        from_log(Files(str(folder)).read(str(file.relative_to(folder)))).num_rows for file in folder.glob("logs/*/1-*")
-    ]
+    sizes = rows_logged(mill, folder.glob("logs/*/1-*"))
     assert max(sizes) < 200 and len(sizes) == 2 * len(titles)
 
     assert persistent(spark) == kept, "what was computed for the load is given up"
