@@ -72,7 +72,9 @@ def test_a_process_forked_from_an_executor_gives_nothing_back(memory, monkeypatc
     assert path.exists()
 
 
-@pytest.mark.parametrize(("user", "stays"), [(DEAD, False), (os.getpid(), True), (None, True)])
+@pytest.mark.parametrize(
+    ("user", "stays"), [(DEAD, False), (os.getpid(), True), (None, True)], ids=["dead", "alive", "nobody"]
+)
 def test_what_the_killed_have_left_is_removed(memory, user, stays):
     homes.enter()
     other = memory / "viewmill-other"
