@@ -15,7 +15,7 @@ from viewmill.catalog import RelationInfo
 from viewmill.distribute.nodes import WEIGHT, Send
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import MESSAGES, MESSAGES_DDL, Format, read
-from viewmill.engines.spark.routing import routing_task, uncounted
+from viewmill.engines.spark.routing import routing_task, without_counts
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not see the tests
 
@@ -39,5 +39,5 @@ def routed(
 def arrived(sends: Sequence[Send], table: pa.Table) -> dict[str, tuple[pa.RecordBatch, list[int]]]:
     """Rows and counts, by what they arrive as."""
     found = read(form_of(sends), table.select(MESSAGES.names).cast(MESSAGES))
-    pairs = {name: uncounted(batch) for name, batch in found.items()}
+    pairs = {name: without_counts(batch) for name, batch in found.items()}
     return {name: (rows, counts.tolist()) for name, (rows, counts) in pairs.items()}

@@ -588,3 +588,21 @@ def test_a_bucket_starts_with_what_it_is_given(tmp_path: Path) -> None:
     with Kept.create(tmp_path / "bucket", program, catalog, engine.tables, label="5") as kept:
         assert kept.label == "5"
         assert stores(kept, program) == stores(engine, program)
+
+
+def test_memory_for_a_large_batch_is_given_back_after_a_small_one(tmp_path: Path):
+    """Not that of stores: that of what a batch makes for itself."""
+    ddl = "CREATE TABLE a (k int, v int) WITH (stored = false)"
+    program, catalog = compiled(ddl, "select k, v from a where v > (select avg(x.v) from a x where x.k = a.k)")
+
+    def took(kept: Kept, size: int, label: str) -> int:
+        kept.begin()
+        kept.fire(pending([("a", {(k, k): 1 for k in range(size)})], kept.catalog))
+        kept.commit(label)
+        lets = [pool for trigger in kept._engine._triggers.values() for pool in trigger.lets.values()]
+        assert lets
+        return sum(pool.nbytes for pool in lets)
+
+    with Kept.create(tmp_path / "bucket", program, catalog) as kept:
+        large = took(kept, 200_000, "1")
+        assert took(kept, 10, "2") < large / 10

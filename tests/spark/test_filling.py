@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from bucket_files import bucket_folder
+from half_way import dying_in_job
 from logged import rows_logged
 from pyspark.sql import SparkSession
 
@@ -142,18 +143,8 @@ def test_a_driver_that_dies_half_way_leaves_what_was_there(mill, spark, folder, 
     monkeypatch.setattr(parts, "PART_ROWS", 100)
     add_views(mill)
     committed = History(Files(str(folder))).newest()
-    run, runs = SparkEngine._run, []
-
-    def die(self, *given):
-        runs.append(given)
-        if len(runs) == 4:
-            raise KeyboardInterrupt
-        return run(self, *given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SparkEngine, "_run", die)
-        with pytest.raises(KeyboardInterrupt):
-            mill._deploy()
+    with dying_in_job(4, monkeypatch):
+        mill._deploy()
     assert History(Files(str(folder))).newest() == committed
     left = {*folder.glob("programs/*"), *folder.glob("logs/*")}
     if lost == "buckets":

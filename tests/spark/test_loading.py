@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from bucket_files import bucket_folder
+from half_way import dying_in_job
 from logged import rows_logged
 from pyspark.sql import DataFrame, SparkSession
 
@@ -125,19 +126,9 @@ def test_buckets_are_made_again_from_all_parts(mill, frames, folder, spark):
 def test_a_driver_that_dies_half_way(mill, frames, folder, spark, monkeypatch):
     mill.insert("clicks", [(1, "page 0")])
     committed = History(Files(str(folder))).newest()
-    run, runs = SparkEngine._run, []
-
-    def die(self, *given):
-        runs.append(given)
-        if len(runs) == 4:
-            raise KeyboardInterrupt
-        return run(self, *given)
-
     loaded = {name: frame for name, frame in frames.items() if name != "clicks"}
-    with monkeypatch.context() as patch:
-        patch.setattr(SparkEngine, "_run", die)
-        with pytest.raises(KeyboardInterrupt):
-            mill.apply(**loaded)
+    with dying_in_job(4, monkeypatch):
+        mill.apply(**loaded)
     assert History(Files(str(folder))).newest() == committed
     one_click = spark.createDataFrame([(1, "page 0")], "customer int, page string")
     nothing = {name: frame.limit(0) for name, frame in loaded.items()}

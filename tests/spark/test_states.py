@@ -22,7 +22,7 @@ from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark import homes, states, work
 from viewmill.engines.spark.message import letters
 from viewmill.engines.spark.resolve import Op, StoredTable, with_tables
-from viewmill.engines.spark.routing import counted
+from viewmill.engines.spark.routing import with_counts
 from viewmill.engines.spark.states import before_step, state_at, state_before
 from viewmill.engines.spark.work import Deployed, Point, Work, deploy, to_log
 from viewmill.errors import DataError
@@ -46,7 +46,7 @@ def log(point: Point, entry: Entry, *keys: int) -> None:
     """Insertions of these keys, as they arrive."""
     asked = StoredTable(INFO).asked
     rows = pa.RecordBatch.from_arrays([pa.array(keys, pa.int64())], schema=arrow_schema(asked.columns))
-    message = counted(rows, np.full(len(keys), Op.INSERT.code(0)))
+    message = with_counts(rows, np.full(len(keys), Op.INSERT.code(0)))
     point.files.write(entry.log(1, 0), to_log(letters(point.deployed().format, 0, {0: {asked.name: message}}, {}, 1)))
 
 

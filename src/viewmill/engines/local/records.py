@@ -60,8 +60,8 @@ def weights_at(block: Int, record: Int) -> Int:
 
 @inlined_words
 def row_words(block: Int) -> Int:
-    """Words of a row in OUT."""
-    return peek(block, WIDTH) + peek(block, LANES)
+    """Words of a row in OUT: as many as a record has."""
+    return peek(block, STRIDE)
 
 
 @inlined_words

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from viewmill.catalog import RelationInfo
 from viewmill.engines.local.pending import PendingData
 from viewmill.engines.spark.message import read
-from viewmill.engines.spark.routing import counted, uncounted
+from viewmill.engines.spark.routing import with_counts, without_counts
 from viewmill.engines.spark.work import Deployed
 
 
@@ -30,7 +30,7 @@ class Arrival:
     def message(self, info: RelationInfo) -> pa.RecordBatch:
         """As it is sent on."""
         rows = self.rows.select(list(info.names))
-        return rows if self.counts is None else counted(rows, self.counts)
+        return rows if self.counts is None else with_counts(rows, self.counts)
 
 
 Arrivals = dict[str, Arrival]
@@ -39,5 +39,5 @@ Arrivals = dict[str, Arrival]
 def from_messages(deployed: Deployed, table: pa.Table) -> Arrivals:
     arrivals: Arrivals = {}
     for name, batch in read(deployed.format, table).items():
-        arrivals[name] = Arrival(*uncounted(batch)) if name in deployed.counted else Arrival(batch)
+        arrivals[name] = Arrival(*without_counts(batch)) if name in deployed.counted else Arrival(batch)
     return arrivals

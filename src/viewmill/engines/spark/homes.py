@@ -45,7 +45,7 @@ def leave() -> None:
     if _executor != os.getpid():
         return
     ours, _executor = f"{_MARK}{_executor}", None
-    for folder in _folders():
+    for folder in _mills_in_memory():
         mark = folder / ours
         if mark.exists() and not any(_is_alive(other) for other in folder.glob(f"{_MARK}*") if other != mark):
             shutil.rmtree(folder, ignore_errors=True)
@@ -109,7 +109,7 @@ class Home:
 
     def make_room(self) -> None:
         """Before a bucket is made: remove what executors have left that were killed, and that is not the mill's own."""
-        for folder in _folders():
+        for folder in _mills_in_memory():
             marks = list(folder.glob(f"{_MARK}*"))
             if folder != self.in_memory and marks and not any(map(_is_alive, marks)):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -123,7 +123,8 @@ def _memory() -> Path | None:
     return folder if usable else None
 
 
-def _folders() -> list[Path]:
+def _mills_in_memory() -> list[Path]:
+    """The folders of all mills, ours and others."""
     memory = _memory()
     return [folder for folder in memory.glob(f"{_PREFIX}*") if folder.is_dir()] if memory else []
 

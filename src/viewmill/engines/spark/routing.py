@@ -71,13 +71,13 @@ def _as(array: pa.Array, column: ColumnInfo) -> pa.Array:
     return array if array.type == wanted else array.cast(wanted)
 
 
-def counted(rows: pa.RecordBatch, counts: NDArray[np.int64]) -> pa.RecordBatch:
+def with_counts(rows: pa.RecordBatch, counts: NDArray[np.int64]) -> pa.RecordBatch:
     """Rows with their counts in a column, as they travel."""
     count = pa.field(WEIGHT, pa.int64(), nullable=False)
     return pa.RecordBatch.from_arrays([*rows.columns, pa.array(counts)], schema=rows.schema.append(count))
 
 
-def uncounted(batch: pa.RecordBatch) -> Rows:
+def without_counts(batch: pa.RecordBatch) -> Rows:
     """The other way."""
     last = batch.num_columns - 1
     rows = batch.select(list(range(last))) if last else _empty_rows(batch.num_rows)
@@ -113,7 +113,7 @@ def routing_task(known: Callable[[], tuple[Format, Sequence[Send]]], relation: s
         for number, rows in enumerate(together(batches)):
             mail: dict[int, dict[str, pa.RecordBatch]] = {}
             for name, (sent, counts) in sent_rows(relation, sends, rows).items():
-                for bucket, part in _spread(counted(sent, counts), places[name], buckets).items():
+                for bucket, part in _spread(with_counts(sent, counts), places[name], buckets).items():
                     mail.setdefault(bucket, {})[name] = part
             origin = task % _TASKS + _TASKS * _PIECES * number
             yield from letters(form, origin, mail, {}, buckets, apart=_TASKS).to_batches()
