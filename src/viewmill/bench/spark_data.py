@@ -12,7 +12,6 @@ quarter leaves, half of it is updated, as the old row deleted and the new one in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,15 +61,10 @@ class Changing:
         self._spark, self._folder = spark, folder
         self.batches, self._share = batches, share
 
-    def start(self, parts: int) -> Iterator[dict[str, DataFrame]]:
-        """What there is before the first batch, in so many parts, since a batch has to fit into memory."""
-        tables = {name: self._without(name, self._arriving).drop(_FATE) for name in TABLES}
-        for part in range(parts):
-            mine = {
-                name: tables[name].filter(F.pmod(F.xxhash64(F.col(key), F.lit(1)), F.lit(parts)) == part)
-                for name, key in _KEYS.items()
-            }
-            yield mine if part else {**tables, **mine}
+    @property
+    def start(self) -> dict[str, DataFrame]:
+        """What there is before the first batch."""
+        return {name: self._without(name, self._arriving).drop(_FATE) for name in TABLES}
 
     @property
     def end(self) -> dict[str, DataFrame]:

@@ -33,9 +33,6 @@ from viewmill.spark_mill import SparkMill
 
 T = TypeVar("T")
 
-_PARTS = 8
-"""Batches that tables of scale factor 1 are loaded in."""
-
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
@@ -95,11 +92,6 @@ class SparkPlan:
         return [*together, *alone, *(ablated if self.passes else [])]
 
     @property
-    def parts(self) -> int:
-        """In how many batches the tables are loaded."""
-        return max(1, round(_PARTS * self.scale))
-
-    @property
     def queries(self) -> tuple[Query, ...]:
         return tuple({query.name: query for query in (*self.together, *self.alone)}.values())
 
@@ -155,7 +147,7 @@ class SparkBenchmark:
             for query in queries:
                 mill.sql(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")
             self._watch.at(f"{title}: loading")
-            load = _seconds(lambda: self._load(mill, reads))
+            load = _seconds(lambda: mill.apply(**_of(self._tables.start, reads)))
             self._watch.step()
             seconds, rows, cost = [], 0, Cost(0, 0, 0, None)
             for number in range(self._plan.batches):
@@ -169,10 +161,6 @@ class SparkBenchmark:
             views = {name: mill.view(name).to_arrow() for name in names}
         cost_of = (cost.jobs, cost.stages, cost.shuffled)
         return Refresh(names, load, tuple(seconds), rows, *cost_of, passes=passes), views
-
-    def _load(self, mill: SparkMill, reads: Iterable[str]) -> None:
-        for part in self._tables.start(self._plan.parts):
-            mill.apply(**_of(part, reads))
 
     def _take(self, mill: SparkMill, changes: Mapping[str, Delta]) -> tuple[float, int, Cost]:
         """Seconds of a batch, its rows, and what it cost Spark."""

@@ -45,6 +45,9 @@ class Entry:
     def log(self, block: int, bucket: int) -> str:
         return f"{self.folder}/{block}-{bucket}"
 
+    def has_log(self, block: int, bucket: int) -> bool:
+        return f"{block}-{bucket}" in self.logs
+
     @property
     def driver_log(self) -> str:
         return f"{self.folder}/driver"

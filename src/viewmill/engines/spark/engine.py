@@ -6,19 +6,20 @@
 A batch is committed by one file, written last. Before that it has changed nothing that counts: if the job fails, or
 the driver dies, buckets find by their labels that they are ahead, and go back.
 
-A batch with very many rows is taken in parts, of a bounded size: part after part goes on from the label that the one
-before has left, with logs of its own, and the commit at the end names them all. They count together, or not at all.
+A batch with very many rows is taken in parts, of a bounded size. One job reads the rows and writes the logs of all
+parts (`spool.py`). Then part after part goes on from the label that the one before has left, and the commit at the end
+names them all. They count together, or not at all.
 
 Another program starts with stores that are filled from the rows of stored tables, in parts, too:
 
     commit n        the old program and its buckets, from which the rows are read
-    part 1 ... p    batches of the new program, each logged, and going on from the label that the one before has left
+    part 1 ... p    batches of the new program, each going on from the label that the one before has left
     commit n + 1    the new program at the same version: snapshots taken after part p, of buckets and driver
 
 The law of parts: each row is in exactly one, which follows from the row alone (`parts.py`). Only the end counts. Until
 it is committed the mill is at commit n, whatever parts there are: they are under the name of the new program, which no
-other attempt has, and no file that commit n names is touched. A bucket that is lost in between is made again: an old
-one from commit n, a new one from the logs of the parts so far. A driver that dies leaves files that no commit names;
+other attempt has, and no file that commit n names is touched. A bucket that is lost in between is made again: from the
+logs of the parts so far. A driver that dies leaves files that no commit names;
 the next one fills from the first part. A statement may fail in a state that is not the end, such as a division by a sum
 of some of the rows: then everything is taken in one part, whose only states are those of a batch.
 """
@@ -39,7 +40,7 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from viewmill.catalog import ColumnInfo
 from viewmill.distribute.nodes import WEIGHT, Driver, Everywhere
@@ -53,21 +54,22 @@ from viewmill.engines.spark.changed import CHANGE, add_rows, change_of_rows, gat
 from viewmill.engines.spark.columns import checked, spark_type
 from viewmill.engines.spark.driver import Check, DriverState
 from viewmill.engines.spark.failure import refused
+from viewmill.engines.spark.hash import hash_column
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
 from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
-from viewmill.engines.spark.parts import WHOLE, Part, parts
+from viewmill.engines.spark.parts import HASH, WHOLE, Part, parts
 from viewmill.engines.spark.progress import shown
 from viewmill.engines.spark.reading import COUNTS_DDL, remover, row_counter, table_reader, view_reader
 from viewmill.engines.spark.refusals import REFUSAL, StateError, doubts, final, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.session import maintenance_session, use_buckets
 from viewmill.engines.spark.source import Origin
+from viewmill.engines.spark.spool import with_logs, written
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
 from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
 from viewmill.errors import DataError
-from viewmill.types import Type
 
 Frames: TypeAlias = Mapping[str, DataFrame]
 
@@ -154,20 +156,22 @@ class SparkEngine:
         """Part by part, each a batch that goes on from the one before, the first from nothing."""
         driver, sizes = DriverState(deployed), dict[int, int]()
         old, insert = self._point(self.commit, beside=commit.program), F.lit(Op.INSERT.code(0)).cast("bigint")
-        for part in several:
-            is_last = part.number == part.of
-            entry = Entry(commit.version, uuid.uuid4().hex, tables, len(deployed.steps(tables)))
-            rows = {name: self._rows(name, old, part).withColumn(WEIGHT, insert) for name in tables}
-            point = self._point(commit, beside="" if is_last else self.commit.program)
-            saves = Saves(after=frozenset(range(commit.buckets)) if is_last else frozenset())
-            wanted = Wanted(doubted=deployed.fallible, ends=is_last)
-            with final(is_last, _unfillable):
-                with shown(self.session, f"filling the views, {part}" if part.of > 1 else "filling the views"):
-                    gathered = self._run(deployed, point, entry, rows, saves, wanted)
-                check: Check = "everything" if is_last else "nothing"
-                driver.take(deployed.plan(tables), gathered.arrivals, check=check)
-            commit = commit.passing(replace(entry, logs=_logs(gathered.reports)))
-            sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
+        frames = {name: self._rows(name, old, hashed=True).withColumn(WEIGHT, insert) for name in tables}
+        rows = self._incoming.rows(deployed.sends(tables), frames, deployed.given)
+        blocks = len(deployed.steps(tables))
+        entries = [Entry(commit.version, uuid.uuid4().hex, tables, blocks) for _ in several]
+        with self._spooled(rows, commit.program, entries) as several_entries:
+            for part, (entry, mine) in zip(several, several_entries, strict=True):
+                point = self._point(commit, beside="" if part.is_last else self.commit.program)
+                saves = Saves(after=frozenset(range(commit.buckets)) if part.is_last else frozenset())
+                wanted = Wanted(doubted=deployed.fallible, ends=part.is_last)
+                with final(part.is_last, _unfillable):
+                    with shown(self.session, f"filling the views, {part}" if part.of > 1 else "filling the views"):
+                        gathered = self._run(deployed, point, entry, mine, saves, wanted)
+                    check: Check = "everything" if part.is_last else "nothing"
+                    driver.take(deployed.plan(tables), gathered.arrivals, check=check)
+                commit = commit.passing(replace(entry, logs=_logs(gathered.reports)))
+                sizes = {report.bucket: report.saved for report in gathered.reports if report.saved}
         self._history.files.write(commit.snapshot(DRIVER_PART, commit.version), driver.saved())
         commit = replace(
             commit,
@@ -266,75 +270,96 @@ class SparkEngine:
             self._commit(self.commit.after(entry, sources))
             return gathered_changes(MESSAGES.empty_table(), watched)
         frames = {name: batch[name] for name in relations}
-        with self._cut(frames, unmeasured) as several:
+        with self._measured(frames, unmeasured) as (rows, several):
             try:
-                return self._taken(several, watched, sources)
+                return self._taken(relations, rows, several, watched, sources)
             except StateError:  # before the last part
-                return self._taken([(WHOLE, frames)], watched, sources)
+                return self._taken(relations, rows, (WHOLE,), watched, sources)
 
     @contextmanager
-    def _cut(self, frames: Frames, unmeasured: Collection[str]) -> Iterator[Sequence[tuple[Part, Frames]]]:
-        """The parts of a batch. What is cut is computed once, and kept by executors until the batch is over."""
-        if not any(name in unmeasured for name in frames):
-            yield [(WHOLE, frames)]
+    def _measured(self, frames: Frames, unmeasured: Collection[str]) -> Iterator[tuple[Frames, Sequence[Part]]]:
+        """What is taken of the rows of a batch, and the parts that it takes. What is counted is computed once, and kept
+        by executors until the batch is over.
+        """
+        relations = tuple(frames)
+        sends, known = self.deployed.sends(relations), self.deployed.given
+        if not (set(unmeasured) & set(frames) and self.deployed.steps(relations)):
+            yield self._incoming.rows(sends, frames, known), (WHOLE,)
             return
-        keys = {name: self._key(name, frame.schema) for name, frame in frames.items()}
-        for frame in frames.values():
+        hashed = {name: frame.withColumn(HASH, self._hash(name, frame.schema)) for name, frame in frames.items()}
+        rows = self._incoming.rows(sends, hashed, known)
+        for frame in rows.values():
             frame.persist(StorageLevel.DISK_ONLY)
         try:
-            rows, buckets = _count(frames.values()), self.commit.buckets
-            yield [
-                (part, {name: frame.filter(part.holds(keys[name], buckets)) for name, frame in frames.items()})
-                if part.of > 1
-                else (part, frames)
-                for part in parts(-(-rows // buckets))
-            ]
+            yield rows, parts(-(-_count(rows.values()) // self.commit.buckets))
         finally:
-            for frame in frames.values():
+            for frame in rows.values():
                 frame.unpersist()
 
-    def _key(self, relation: str, schema: StructType) -> list[tuple[Column, Type]]:
-        """The columns by which rows of a relation are cut: a table's key, or all of a relation that keeps no rows."""
+    def _hash(self, relation: str, schema: StructType) -> Column:
+        """By what rows of a relation are cut: a table's key, or all of a relation that keeps no rows."""
         info = self.deployed.catalog.relations[relation]
         source = checked(schema, self.deployed.given[relation], WEIGHT)
         names = StoredTable(info).key if relation in self.deployed.stored else info.names
-        return [(source.columns[name], source.types[name]) for name in names]
+        return hash_column([(source.columns[name], source.types[name]) for name in names])
+
+    @contextmanager
+    def _spooled(
+        self, rows: Frames, program: str, entries: Sequence[Entry]
+    ) -> Iterator[Sequence[tuple[Entry, Frames | None]]]:
+        """The entries of parts, with logs of what arrives in each. A single one has none, and takes the rows."""
+        if len(entries) == 1:
+            yield [(entries[0], rows)]
+            return
+        buckets, files = self.commit.buckets, self._history.files
+        messages = Origin(files.root, program, entries[0].relations).to_buckets(rows, buckets, len(entries))
+        try:
+            with shown(self.session, "reading the rows"):
+                found = collected(written(messages, files, entries, buckets))
+            yield [(entry, None) for entry in with_logs(entries, found)]
+        except BaseException:
+            with suppress(OSError):  # what is not needed now is not needed later, and may be much
+                for entry in entries:
+                    files.remove(entry.folder)
+            raise
 
     def _taken(
         self,
-        several: Sequence[tuple[Part, Frames]],
+        relations: tuple[str, ...],
+        rows: Frames,
+        several: Sequence[Part],
         watched: Mapping[str, Sequence[ColumnInfo]],
         sources: Mapping[str, int] | None,
     ) -> dict[str, pa.Table]:
         """Part by part, each going on from the one before. The commit names the logs of all of them."""
-        relations, commit = tuple(several[0][1]), self.commit
+        commit = self.commit
         in_buckets = {name: columns for name, columns in watched.items() if not self.is_on_driver(name)}
         on_driver: dict[str, Rows] = {name: {} for name in watched if name not in in_buckets}
         told, reports, doubted = [MESSAGES.empty_table()], list[Report](), frozenset[str]()
         blocks, saves = len(self.deployed.steps(relations)), Saves(before=self._due())
+        entries = [Entry(commit.version + 1, uuid.uuid4().hex, relations, blocks) for _ in several]
         try:
-            for part, frames in several:
-                is_last = part.number == part.of
-                entry = Entry(self.commit.version + 1, uuid.uuid4().hex, relations, blocks)
-                wanted = Wanted(in_buckets, self.deployed.fallible, doubted, ends=is_last)
-                with final(is_last):
-                    with shown(self.session, f"taking the batch, {part}") if part.of > 1 else nullcontext():
-                        gathered = self._run(self.deployed, self._point(commit), entry, frames, saves, wanted)
-                    plan, names = self.deployed.plan(relations), frozenset(on_driver)
-                    check: Check = "changed" if part.of == 1 else "everything" if is_last else "nothing"
-                    changes = self.driver.take(plan, gathered.arrivals, names, check=check)
-                entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
-                if entry.gathered:
-                    self._history.files.write(entry.driver_log, to_log(gathered.messages))
-                for name, rows in changes.items():
-                    add_rows(on_driver[name], rows)
-                told.append(gathered.changes)
-                reports += gathered.reports
-                doubted |= gathered.doubted
-                saves = Saves()
-                commit = commit.after(entry, sources) if is_last else commit.passing(entry)
+            with self._spooled(rows, commit.program, entries) as parts_of:
+                for part, (entry, mine) in zip(several, parts_of, strict=True):
+                    wanted = Wanted(in_buckets, self.deployed.fallible, doubted, ends=part.is_last)
+                    with final(part.is_last):
+                        with shown(self.session, f"taking the batch, {part}") if part.of > 1 else nullcontext():
+                            gathered = self._run(self.deployed, self._point(commit), entry, mine, saves, wanted)
+                        plan, names = self.deployed.plan(relations), frozenset(on_driver)
+                        check: Check = "changed" if part.of == 1 else "everything" if part.is_last else "nothing"
+                        changes = self.driver.take(plan, gathered.arrivals, names, check=check)
+                    entry = replace(entry, gathered=bool(gathered.arrivals), logs=_logs(gathered.reports))
+                    if entry.gathered:
+                        self._history.files.write(entry.driver_log, to_log(gathered.messages))
+                    for name, found in changes.items():
+                        add_rows(on_driver[name], found)
+                    told.append(gathered.changes)
+                    reports += gathered.reports
+                    doubted |= gathered.doubted
+                    saves = Saves()
+                    commit = commit.after(entry, sources) if part.is_last else commit.passing(entry)
             changed = gathered_changes(pa.concat_tables(told), in_buckets)
-            changed |= {name: change_of_rows(rows, watched[name]) for name, rows in on_driver.items()}
+            changed |= {name: change_of_rows(found, watched[name]) for name, found in on_driver.items()}
             self._commit(self._saved(commit, reports))
         except BaseException:
             self._driver = None
@@ -346,16 +371,18 @@ class SparkEngine:
         deployed: Deployed,
         point: Point,
         entry: Entry,
-        batch: Mapping[str, DataFrame],
+        rows: Frames | None,
         saves: Saves,
         wanted: Wanted,
     ) -> Gathered:
-        """The job: all steps, one after another, in one go."""
-        frames = {name: batch[name] for name in entry.relations}
-        sends, known = deployed.sends(entry.relations), deployed.given
-        rows = self._incoming.rows(sends, frames, known)
+        """The job: all steps, one after another, in one go. Without rows, what arrives is in logs."""
         source = Origin(self.files.root, point.fingerprint, entry.relations)
-        frame = source.to_buckets(rows, point.buckets) if entry.blocks else source.to_driver(rows)
+        if rows is None:
+            frame = self.session.createDataFrame([], MESSAGES_DDL)
+        elif entry.blocks:
+            frame = source.to_buckets(rows, point.buckets)
+        else:
+            frame = source.to_driver(rows)
         for number in range(1, entry.blocks + 1):
             work = Work(point, entry, number, saves, wanted)
             frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_DDL)
@@ -444,12 +471,15 @@ class SparkEngine:
 
     def rows(self, table: str) -> DataFrame:
         """The rows of a stored table, each as often as it occurs."""
-        return self._rows(table, self._point(self.commit), WHOLE)
+        return self._rows(table, self._point(self.commit))
 
-    def _rows(self, table: str, point: Point, part: Part) -> DataFrame:
+    def _rows(self, table: str, point: Point, *, hashed: bool = False) -> DataFrame:
+        """If they are to be taken in parts, with a hash for each."""
         info = self.deployed.catalog.relations[table]
         schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in info.columns])
-        return self._anchored().frame.mapInArrow(table_reader(point, StoredTable(info), part), schema)
+        if hashed:
+            schema = schema.add(HASH, IntegerType(), nullable=False)
+        return self._anchored().frame.mapInArrow(table_reader(point, StoredTable(info), hashed=hashed), schema)
 
     # --- the end
 

@@ -53,8 +53,13 @@ _DAY_ZERO = date(1970, 1, 1)
 
 def bucket_column(columns: Sequence[tuple[Column, Type]], buckets: int) -> Column:
     """The bucket of a row as a Spark expression. With no columns it is a constant."""
+    return F.pmod(hash_column(columns), F.lit(buckets))
+
+
+def hash_column(columns: Sequence[tuple[Column, Type]]) -> Column:
+    """What that is modulo the number of buckets: an integer of 32 bits."""
     words = [_word_column(column, type_) for column, type_ in columns]
-    return F.pmod(F.hash(*words), F.lit(buckets)) if words else F.lit(_SEED % buckets)
+    return F.hash(*words) if words else F.lit(_SEED)
 
 
 def _word_column(column: Column, type_: Type) -> Column:
@@ -78,12 +83,17 @@ def _word_column(column: Column, type_: Type) -> Column:
 
 def bucket_array(columns: Sequence[pa.Array], buckets: int, rows: int) -> NDArray[np.int32]:
     """The bucket of each of `rows` rows."""
+    return np.mod(hash_array(columns, rows), np.int32(buckets))
+
+
+def hash_array(columns: Sequence[pa.Array], rows: int) -> NDArray[np.int32]:
+    """What that is modulo the number of buckets."""
     hashes = np.full(rows, _SEED, np.uint32)
     for column in columns:
         words, known = _word_array(column)
         mixed = _murmur_long(words, hashes)
         hashes = mixed if known is None else np.where(known, mixed, hashes)
-    return np.mod(hashes.view(np.int32), np.int32(buckets))
+    return hashes.view(np.int32)
 
 
 def _word_array(column: pa.Array) -> tuple[Words, NDArray[np.bool_] | None]:

@@ -3,6 +3,7 @@
     c0 ..   the columns that some send of the relation has (see `columns_of`), checked and converted
     w       the count
     k0 ..   for every send with a condition, by its number: whether it takes the row
+    hash_   if the frame has it: what says to which part the row belongs (`parts.py`)
 
 A relation that is sent several ways is read once, and its rows are Spark's until they are Arrow columns: made by Spark,
 every row would be there as often as it is sent, each time as wide as the widest, in code too long to be compiled well.
@@ -15,11 +16,14 @@ from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from viewmill.catalog import RelationInfo
 from viewmill.distribute.nodes import WEIGHT, Send
 from viewmill.engines.spark.columns import Checked, checked
 from viewmill.engines.spark.conditions import Condition, condition
+from viewmill.engines.spark.parts import HASH
 from viewmill.engines.spark.routing import columns_of
 
 
@@ -36,13 +40,13 @@ class Incoming:
     def rows(
         self, sends: Sequence[Send], frames: Mapping[str, DataFrame], relations: Mapping[str, RelationInfo]
     ) -> dict[str, DataFrame]:
-        """By relation, what its sends need. A frame has the relation's columns and the column `weight_` of counts."""
+        """By relation, what its sends need. A frame has the relation's columns, counts, and maybe hashes."""
         found: dict[str, DataFrame] = {}
         for name in dict.fromkeys(send.source for send in sends):
             schema = frames[name].schema
             kind = (name, tuple(sends), schema.json(), relations[name])
             if kind not in self._known:
-                self._known[kind] = _steps(name, sends, checked(schema, relations[name], WEIGHT))
+                self._known[kind] = _steps(name, sends, schema, relations[name])
             found[name] = self._known[kind].of(frames[name])
         return found
 
@@ -58,14 +62,17 @@ class _Steps:
         return (frame if self.kept is None else frame.filter(self.kept)).select(*self.columns)
 
 
-def _steps(relation: str, sends: Sequence[Send], source: Checked) -> _Steps:
-    columns = columns_of(relation, sends)
+def _steps(relation: str, sends: Sequence[Send], schema: StructType, info: RelationInfo) -> _Steps:
+    given = StructType([field for field in schema.fields if field.name != HASH])
+    source, columns = checked(given, info, WEIGHT), columns_of(relation, sends)
     tests = {number: _tests(send, source) for number, send in enumerate(sends) if send.source == relation}
     kept = {number: reduce(Column.__and__, (test.column for test in all_)) for number, all_ in tests.items() if all_}
     read = dict.fromkeys([*columns, *(name for all_ in tests.values() for test in all_ for name in test.names)])
     cells = [source.columns[name].alias(f"c{place}") for place, name in enumerate(columns)]
     cells.append(source.guarded(source.weight, read).alias("w"))
     cells += (test.alias(f"k{number}") for number, test in kept.items())
+    if HASH in schema.names:
+        cells.append(F.col(HASH))
     return _Steps(reduce(Column.__or__, kept.values()) if len(kept) == len(tests) else None, tuple(cells))
 
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from viewmill.engines.spark.hash import bucket_array, bucket_keys
 from viewmill.errors import InternalError
@@ -83,14 +85,18 @@ def route(batch: pa.RecordBatch, by: Sequence[str], buckets: int) -> dict[int, p
     """The rows of each bucket: the batch sorted by bucket once, and slices of that."""
     if batch.num_rows == 0:
         return {}
-    target = bucket_array([batch.column(name) for name in by], buckets, batch.num_rows)
-    counts = np.bincount(target, minlength=buckets)
+    return grouped(batch, bucket_array([batch.column(name) for name in by], buckets, batch.num_rows))
+
+
+def grouped(batch: pa.RecordBatch, groups: NDArray[np.integer[Any]]) -> dict[int, pa.RecordBatch]:
+    """The rows of each group, if that is the group of every row."""
+    counts = np.bincount(groups)
     filled = np.flatnonzero(counts).tolist()
     if len(filled) == 1:
         return {filled[0]: batch}
-    ordered = batch.take(pa.array(np.argsort(target, kind="stable")))
+    ordered = batch.take(pa.array(np.argsort(groups, kind="stable")))
     starts = np.concatenate(([0], np.cumsum(counts)))
-    return {bucket: ordered.slice(int(starts[bucket]), int(counts[bucket])) for bucket in filled}
+    return {group: ordered.slice(int(starts[group]), int(counts[group])) for group in filled}
 
 
 def letters(

@@ -2,28 +2,23 @@
 
     part 1 of 3, part 2 of 3, part 3 of 3        every row once, about as many in each, of every bucket
 
-Whoever reads the rows, whenever and in whatever order, finds the same parts: a bucket that was lost and made again
-between two of them loses no row and gives none twice. Of a row that occurs several times, parts have about as many.
-
-A batch is cut by the keys of its rows. What happens to one key is then in one part, in order, and is right or wrong
-there as it is in the whole.
+Rows that come in carry a hash of their key, which says their part. A task that is run again, in whatever order it finds
+its rows, sends every row to the part that it was sent to before. What happens to one key is in one part, in order, and
+is right or wrong there as it is in the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column
-
-from viewmill.engines.spark.hash import bucket_array, bucket_column
-from viewmill.types import Type
 
 PART_ROWS = 2**18
 """Rows of a bucket that are taken at once when there are many: what the tasks of a job have in memory follows this."""
+
+HASH = "hash_"
+"""The column of rows that may be taken in parts, by which it is known in which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +28,33 @@ class Part:
     number: int
     of: int
 
-    def share(self, key: Sequence[pa.Array], counts: NDArray[np.int64], buckets: int) -> NDArray[np.int64]:
-        """How many copies of each row are in this part, if rows have these keys and counts.
-
-        Rows of one bucket may have hashes that are the same modulo the number of buckets: the digits above decide.
-        """
-        if self.of == 1:
-            return counts
-        first = bucket_array(key, buckets * self.of, len(counts)).astype(np.int64) // buckets
-        later = (self.number - 1 - first) % self.of  # copies of a row go to one part after another
-        share: NDArray[np.int64] = np.maximum(counts - later + self.of - 1, 0) // self.of
-        return share
-
-    def holds(self, key: Sequence[tuple[Column, Type]], buckets: int) -> Column:
-        """Whether a row that comes in, which has this key, is in this part: all rows with one key are in the same."""
-        first = bucket_column(key, buckets * self.of)
-        return first.between((self.number - 1) * buckets, self.number * buckets - 1)
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.of
 
     def __str__(self) -> str:
         return f"part {self.number} of {self.of}"
 
 
 WHOLE = Part(1, 1)
+
+
+def part_numbers(hashes: NDArray[np.int32], buckets: int, parts: int) -> NDArray[np.int64]:
+    """The parts of rows with these hashes, from 0.
+
+    Rows of one bucket may have hashes that are the same modulo the number of buckets: the digits above decide.
+    """
+    return np.mod(hashes.astype(np.int64), buckets * parts) // buckets
+
+
+def apart(hashes: NDArray[np.int32], counts: NDArray[np.int64], buckets: int) -> NDArray[np.int32]:
+    """Hashes for rows that occur so often, one for each time: the copies of a row are in one part after another.
+
+    That is for rows which are only inserted, of which those that are alike may be many.
+    """
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    copies = np.arange(len(starts)) - starts
+    return (np.repeat(hashes, counts) + buckets * copies).astype(np.int32)  # which may wrap around
 
 
 def parts(rows: int) -> tuple[Part, ...]:

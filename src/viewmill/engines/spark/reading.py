@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -12,9 +12,10 @@ from viewmill.arrow import arrow_schema, arrow_table
 from viewmill.catalog import ColumnInfo
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.failure import Told
-from viewmill.engines.spark.parts import WHOLE, Part
+from viewmill.engines.spark.hash import hash_array
+from viewmill.engines.spark.parts import HASH, apart
 from viewmill.engines.spark.resolve import StoredTable
-from viewmill.engines.spark.states import at_version
+from viewmill.engines.spark.states import at_version, state_at
 from viewmill.engines.spark.work import Point
 from viewmill.engines.spark.worker import settle
 from viewmill.errors import ViewmillError
@@ -28,19 +29,20 @@ def view_reader(point: Point, view: str, columns: Sequence[ColumnInfo]) -> Reade
     return _reader(point, lambda kept: _rows(kept, view, columns))
 
 
-def table_reader(point: Point, table: StoredTable, part: Part = WHOLE) -> Reader:
-    """The same for the rows of a stored table, or a part of them."""
-    schema, names = arrow_schema(table.info.columns), table.info.names
-    key = tuple(names.index(name) for name in table.key)
+def table_reader(point: Point, table: StoredTable, *, hashed: bool = False) -> Reader:
+    """The same for the rows of a stored table; with a hash for each of them, if they are to be taken in parts."""
+    schema = arrow_schema(table.info.columns)
+    key = tuple(table.info.names.index(name) for name in table.key)
 
-    def rows(kept: Kept) -> pa.Table:
-        pieces = (
-            piece.repeated(part.share(piece.columns(key), piece.counts, point.buckets), schema)
-            for piece in kept.pieces(table.store)
-        )
-        return pa.Table.from_batches((piece for piece in pieces if piece.num_rows), schema)
+    def rows(kept: Kept) -> Iterator[pa.RecordBatch]:
+        for piece in kept.pieces(table.store):
+            batch = piece.repeated(piece.counts, schema)
+            if hashed:
+                hashes = apart(hash_array(piece.columns(key), len(piece.counts)), piece.counts, point.buckets)
+                batch = batch.append_column(pa.field(HASH, pa.int32(), nullable=False), pa.array(hashes))
+            yield batch
 
-    return _reader(point, rows)
+    return _stream(point, rows) if hashed else _reader(point, rows)
 
 
 COUNTS_DDL = "rows bigint"
@@ -49,22 +51,41 @@ COUNTS_DDL = "rows bigint"
 def row_counter(point: Point, tables: Sequence[StoredTable]) -> Reader:
     """How many rows of these tables a bucket has, in all."""
 
-    def count(kept: Kept) -> pa.Table:
+    def count(kept: Kept) -> Iterator[pa.RecordBatch]:
         total = sum(int(piece.counts.sum()) for table in tables for piece in kept.pieces(table.store))
-        return pa.table({"rows": [total]})
+        yield pa.RecordBatch.from_pydict({"rows": [total]})
 
     return _reader(point, count)
 
 
-def _reader(point: Point, rows: Callable[[Kept], pa.Table]) -> Reader:
+def _reader(point: Point, rows: Callable[[Kept], Iterable[pa.RecordBatch]]) -> Reader:
+    def of(bucket: int) -> Iterator[pa.RecordBatch]:
+        return iter(at_version(point, bucket, lambda kept: list(rows(kept))))
+
+    return _bucket_by_bucket(of)
+
+
+def _stream(point: Point, rows: Callable[[Kept], Iterable[pa.RecordBatch]]) -> Reader:
+    """What comes out is not in memory at once. Nobody else has the bucket meanwhile, also not the same task, so this is
+    not for frames that may be joined with others.
+    """
+
+    def of(bucket: int) -> Iterator[pa.RecordBatch]:
+        at_version(point, bucket, lambda kept: None)  # from here on it is somewhere
+        with state_at(point, bucket) as kept:
+            yield from rows(kept)
+
+    return _bucket_by_bucket(of)
+
+
+def _bucket_by_bucket(rows: Callable[[int], Iterator[pa.RecordBatch]]) -> Reader:
     def read(anchors: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for anchor in anchors:
             for bucket in anchor.column("bucket").to_pylist():
                 try:
-                    found = at_version(point, bucket, rows)
+                    yield from rows(bucket)
                 except ViewmillError as error:
                     raise Told(error) from error
-                yield from found.to_batches()
         settle()
 
     return read
@@ -81,13 +102,14 @@ def remover(point: Point) -> Reader:
     return remove
 
 
-def _rows(kept: Kept, view: str, columns: Sequence[ColumnInfo]) -> pa.Table:
+def _rows(kept: Kept, view: str, columns: Sequence[ColumnInfo]) -> Iterator[pa.RecordBatch]:
     arrays = kept.columns(view, [column.type for column in columns])
     if arrays is not None:
-        return pa.table(arrays, schema=arrow_schema(columns))
+        yield from pa.table(arrays, schema=arrow_schema(columns)).to_batches()
+        return
     width = len(columns)
     rows = [row[:width] for row, weight in kept.contents(view).items() for _ in range(int(weight))]
-    return arrow_table(columns, rows)
+    yield from arrow_table(columns, rows).to_batches()
 
 
 def first_rows(frame: DataFrame, order: Sequence[tuple[int, bool, bool]], count: int) -> DataFrame:

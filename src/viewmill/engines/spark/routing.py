@@ -20,7 +20,8 @@ from pyspark import TaskContext
 from viewmill.arrow import arrow_schema, arrow_type
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.distribute.nodes import WEIGHT, Anywhere, Buckets, Driver, Everywhere, Here, Place, Send
-from viewmill.engines.spark.message import Format, letters, route
+from viewmill.engines.spark.message import Format, grouped, letters, route
+from viewmill.engines.spark.parts import HASH, part_numbers
 from viewmill.engines.spark.worker import settle
 from viewmill.errors import InternalError
 from viewmill.numbers import numbers
@@ -102,8 +103,13 @@ def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def routing_task(known: Callable[[], tuple[Format, Sequence[Send]]], relation: str, buckets: int) -> RowsFunction:
-    """Rows of a relation, as `Incoming.rows` has them, to messages. `known` tells the task what travels."""
+def routing_task(
+    known: Callable[[], tuple[Format, Sequence[Send]]], relation: str, buckets: int, parts: int = 1
+) -> RowsFunction:
+    """Rows of a relation, as `Incoming.rows` has them, to messages. `known` tells the task what travels.
+
+    If there are several parts, what is for bucket b in the part p, from 0, is sent as if to bucket b + p * buckets.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         form, sends = known()
@@ -112,14 +118,19 @@ def routing_task(known: Callable[[], tuple[Format, Sequence[Send]]], relation: s
         task = context.partitionId() if context is not None else 0
         for number, rows in enumerate(together(batches)):
             mail: dict[int, dict[str, pa.RecordBatch]] = {}
-            for name, (sent, counts) in sent_rows(relation, sends, rows).items():
-                for bucket, part in _spread(with_counts(sent, counts), places[name], buckets).items():
-                    mail.setdefault(bucket, {})[name] = part
+            for part, mine in _in_parts(rows, buckets, parts).items():
+                for name, (sent, counts) in sent_rows(relation, sends, mine).items():
+                    for bucket, piece in _spread(with_counts(sent, counts), places[name], buckets).items():
+                        mail.setdefault(bucket + part * buckets, {})[name] = piece
             origin = task % _TASKS + _TASKS * _PIECES * number
-            yield from letters(form, origin, mail, {}, buckets, apart=_TASKS).to_batches()
+            yield from letters(form, origin, mail, {}, buckets * parts, apart=_TASKS).to_batches()
         settle()
 
     return run
+
+
+def _in_parts(rows: pa.RecordBatch, buckets: int, parts: int) -> dict[int, pa.RecordBatch]:
+    return {0: rows} if parts == 1 else grouped(rows, part_numbers(numbers(rows.column(HASH)), buckets, parts))
 
 
 def _spread(rows: pa.RecordBatch, place: Place, buckets: int) -> dict[int, pa.RecordBatch]:

@@ -36,9 +36,9 @@ class Origin:
     program: str
     relations: tuple[str, ...]
 
-    def to_buckets(self, rows: Mapping[str, DataFrame], buckets: int) -> DataFrame:
-        """Messages to buckets. Rows are those of `Incoming.rows`."""
-        return _messages(rows, lambda relation: routing_task(self.travelling, relation, buckets))
+    def to_buckets(self, rows: Mapping[str, DataFrame], buckets: int, parts: int = 1) -> DataFrame:
+        """Messages to buckets, of all parts (see `routing_task`). Rows are those of `Incoming.rows`."""
+        return _messages(rows, lambda relation: routing_task(self.travelling, relation, buckets, parts))
 
     def to_driver(self, rows: Mapping[str, DataFrame]) -> DataFrame:
         """Messages to the driver, made by the tasks that read the rows: no bucket has to do with them."""

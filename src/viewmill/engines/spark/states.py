@@ -144,8 +144,8 @@ def _made(path: Path, point: Point, bucket: int, label: str, done: tuple[tuple[E
     try:
         for entry in point.history:
             for number in range(1, entry.blocks + 1) if entry.version > point.snapshots[bucket] else ():
-                is_there = f"{number}-{bucket}" in entry.logs
-                _replay(kept, point, entry, number, entry.log(number, bucket) if is_there else None)
+                log = entry.log(number, bucket) if entry.has_log(number, bucket) else None
+                _replay(kept, point, entry, number, log)
         for entry, number in done:
             log = entry.log(number, bucket)
             _replay(kept, point, entry, number, log if point.files.exists(log) else None)

@@ -26,7 +26,7 @@ from viewmill.engines.spark.outgoing import Outgoing
 from viewmill.engines.spark.refusals import REFUSAL, doubts, doubts_as_messages, refused_as_message
 from viewmill.engines.spark.states import before_step, remove_others
 from viewmill.engines.spark.step import Taken, take
-from viewmill.engines.spark.work import Work, to_log
+from viewmill.engines.spark.work import Work, from_log, to_log
 from viewmill.errors import ViewmillError
 from viewmill.numbers import numbers
 
@@ -64,10 +64,7 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
         passed_on, table = (table.filter(keep) for keep in _driver_or_here(table))
         if REFUSAL in passed_on.column("target").to_pylist():
             return passed_on  # this bucket has refused the batch, and is not where the step starts from
-    log = to_log(table) if table.num_rows else b""
-    if log:
-        point.files.write(entry.log(number, bucket), log)
-    rows = table if table.num_rows else None
+    rows, logged = _logged(work, bucket, table)
     wanted = work.wanted_in(bucket)
     wanted = replace(wanted, doubted=wanted.doubted | doubts(passed_on))
 
@@ -80,7 +77,7 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
         return taken, saved
 
     taken, saved = before_step(work, bucket, step)
-    report = Report(bucket, number, len(log), saved)
+    report = Report(bucket, number, logged, saved)
     return pa.concat_tables(
         [
             passed_on,
@@ -90,6 +87,19 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
             _note(work, bucket, REPORT, json.dumps(asdict(report)).encode()),
         ]
     )
+
+
+def _logged(work: Work, bucket: int, table: pa.Table) -> tuple[pa.Table | None, int]:
+    """What the step takes, in the log from now on, and the bytes of that. Of a part, it is there already."""
+    files, log = work.point.files, work.entry.log(work.number, bucket)
+    if work.entry.has_log(work.number, bucket):
+        data = files.read(log)
+        return from_log(data), len(data)
+    if not table.num_rows:
+        return None, 0
+    data = to_log(table)
+    files.write(log, data)
+    return table, len(data)
 
 
 def _save(kept: Kept, work: Work, bucket: int, version: int) -> int:
