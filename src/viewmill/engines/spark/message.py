@@ -94,7 +94,8 @@ def grouped(batch: pa.RecordBatch, groups: NDArray[np.integer[Any]]) -> dict[int
     filled = np.flatnonzero(counts).tolist()
     if len(filled) == 1:
         return {filled[0]: batch}
-    ordered = batch.take(pa.array(np.argsort(groups, kind="stable")))
+    narrow = groups.astype(np.min_scalar_type(len(counts)))  # numbers of up to 16 bits are sorted by their digits
+    ordered = batch.take(pa.array(np.argsort(narrow, kind="stable")))
     starts = np.concatenate(([0], np.cumsum(counts)))
     return {group: ordered.slice(int(starts[group]), int(counts[group])) for group in filled}
 

@@ -92,13 +92,14 @@ def _empty_rows(number: int) -> pa.RecordBatch:
 
 def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of a task, in pieces of bounded size."""
-    waiting: list[pa.RecordBatch] = []
+    waiting, size = list[pa.RecordBatch](), 0
     for batch in batches:
         if batch.num_rows:
             waiting.append(batch)
-        if sum(each.nbytes for each in waiting) >= AT_ONCE:
+            size += batch.nbytes
+        if size >= AT_ONCE:
             yield pa.concat_batches(waiting)
-            waiting = []
+            waiting, size = [], 0
     if waiting:
         yield pa.concat_batches(waiting)
 
