@@ -94,16 +94,13 @@ def test_a_load_in_parts_is_one_batch(mill, frames, folder, spark, monkeypatch):
     kept = persistent(spark)
     mill.apply(**frames)
     assert mill.version == 1
-    first, *rest = titles
-    assert first == "reading the rows" and len(rest) == -(-ROWS // 200)
+    first, *rest, last = titles
+    assert first == "reading the rows" and last == "saving the buckets" and len(rest) == -(-ROWS // 200)
     assert rest == [f"taking the batch, part {i + 1} of {len(rest)}" for i in range(len(rest))]
     agree(mill, frames)
     for name, changes in heard.items():
         (change,) = changes
         assert change.version == 1 and not change.removed and Counter(change.added) == Counter(mill.view(name)), name
-
-    sizes = rows_logged(mill, folder.glob("logs/*/1-*"))
-    assert max(sizes) < 200 and len(sizes) == 2 * len(rest)
 
     assert persistent(spark) == kept, "what was computed for the load is given up"
     titles.clear()
@@ -113,7 +110,35 @@ def test_a_load_in_parts_is_one_batch(mill, frames, folder, spark, monkeypatch):
     agree(mill, {**frames, "orders": frames["orders"].union(more)})
 
 
-def test_buckets_are_made_again_from_all_parts(mill, frames, folder, spark):
+def test_no_task_gets_more_than_a_part(mill, frames, folder, monkeypatch):
+    monkeypatch.setattr(SparkEngine, "_clean", lambda self: None)
+    mill.apply(**frames)
+    sizes = rows_logged(mill, folder.glob("logs/*/1-*"))
+    assert sum(sizes) == ROWS + 500, "clicks go two ways"
+    assert max(sizes) < 200 and len(sizes) == 2 * -(-ROWS // 200)
+
+
+def test_what_was_loaded_is_saved_and_its_logs_are_gone(mill, frames, folder, monkeypatch):
+    mill.apply(**frames)
+    assert not list(folder.glob("logs/*"))
+    assert {file.name for file in folder.glob("snapshots/*/*")} == {f"{part}-{1:012d}" for part in ("0", "1", "driver")}
+    assert not mill._engine._due(), "no batch waits for a snapshot"
+
+
+def test_a_load_that_cannot_be_saved_is_there_all_the_same(mill, frames, folder, spark, monkeypatch):
+    def fail(self):
+        raise DataError("no room")
+
+    monkeypatch.setattr(SparkEngine, "_save", fail)
+    mill.apply(**frames)
+    assert mill.version == 1 and len(list(folder.glob("logs/*"))) == -(-ROWS // 200)
+    agree(viewmill.connect(spark=spark, checkpoint=str(folder)), frames)
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_buckets_are_made_again_from_all_parts(mill, frames, folder, spark, monkeypatch, saved):
+    if not saved:
+        monkeypatch.setattr(SparkEngine, "_save", lambda self: None)
     mill.apply(**frames)
     shutil.rmtree(bucket_folder(mill))
     agree(mill, frames)
@@ -191,7 +216,7 @@ def test_views_that_are_in_error_half_way(spark, folder, monkeypatch, place):
         mill.apply(t=spark.sql(rows.format(97)))
     assert len(titles) == 6 and mill.version == 0
     mill.apply(t=spark.sql(rows.format(96)))
-    assert len(titles) == 12 and mill.version == 1
+    assert len(titles) == 13 and mill.version == 1
     assert sorted(mill.view("inverse")) == [(g, 10.0) for g in range(4)]
     assert mill._engine.is_on_driver("inverse") == (not place)
     again = viewmill.connect(spark=spark, checkpoint=str(folder))

@@ -63,13 +63,14 @@ from viewmill.engines.spark.progress import shown
 from viewmill.engines.spark.reading import COUNTS_DDL, remover, row_counter, table_reader, view_reader
 from viewmill.engines.spark.refusals import REFUSAL, StateError, doubts, final, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
+from viewmill.engines.spark.saving import SAVED_DDL, saver
 from viewmill.engines.spark.session import maintenance_session, use_buckets
 from viewmill.engines.spark.source import Origin
 from viewmill.engines.spark.spool import with_logs, written
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
 from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
-from viewmill.errors import DataError
+from viewmill.errors import DataError, ViewmillError
 
 Frames: TypeAlias = Mapping[str, DataFrame]
 
@@ -284,7 +285,8 @@ class SparkEngine:
         relations = tuple(frames)
         sends, known = self.deployed.sends(relations), self.deployed.given
         if not (set(unmeasured) & set(frames) and self.deployed.steps(relations)):
-            yield self._incoming.rows(sends, frames, known), (WHOLE,)
+            rows = self._incoming.rows(sends, frames, known)
+            yield {name: frame.coalesce(self._tasks) for name, frame in rows.items()}, (WHOLE,)
             return
         hashed = {name: frame.withColumn(HASH, self._hash(name, frame.schema)) for name, frame in frames.items()}
         rows = self._incoming.rows(sends, hashed, known)
@@ -295,6 +297,13 @@ class SparkEngine:
         finally:
             for frame in rows.values():
                 frame.unpersist()
+
+    @property
+    def _tasks(self) -> int:
+        """As many as there can be at once. A task that has Python do something takes tens of milliseconds, however few
+        rows it has, and batches come in as many partitions as the files that they were read from.
+        """
+        return max(self.session.sparkContext.defaultParallelism, self.commit.buckets)
 
     def _hash(self, relation: str, schema: StructType) -> Column:
         """By what rows of a relation are cut: a table's key, or all of a relation that keeps no rows."""
@@ -364,6 +373,9 @@ class SparkEngine:
         except BaseException:
             self._driver = None
             raise
+        if len(several) > 1:
+            with suppress(ViewmillError, PySparkException, OSError):  # then the next batch does, or says why not
+                self._save()
         return changed
 
     def _run(
@@ -450,6 +462,23 @@ class SparkEngine:
         if commit.version - commit.driver >= SAVE_AFTER_BATCHES // 2:
             commit = self._with_driver(commit)
         return replace(commit, snapshots=tuple(snapshots), saved=tuple(saved), logged=tuple(bytes_logged))
+
+    def _save(self) -> None:
+        """Snapshots of everything as it is, in a commit of their own: the logs of a first load are many, and no batch
+        should have to wait for what becomes of them.
+        """
+        old = self.commit
+        with shown(self.session, "saving the buckets"):
+            told = collected(self._anchored().frame.mapInArrow(saver(self._point(old), old.version), SAVED_DDL))
+        sizes = dict(zip(told.column("bucket").to_pylist(), told.column("bytes").to_pylist(), strict=True))
+        commit = replace(
+            self._with_driver(old),
+            number=old.number + 1,
+            snapshots=(old.version,) * old.buckets,
+            saved=tuple(sizes[bucket] for bucket in range(old.buckets)),
+            logged=(0,) * old.buckets,
+        )
+        self._commit(commit)
 
     # --- reading
 

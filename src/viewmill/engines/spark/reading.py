@@ -62,7 +62,7 @@ def _reader(point: Point, rows: Callable[[Kept], Iterable[pa.RecordBatch]]) -> R
     def of(bucket: int) -> Iterator[pa.RecordBatch]:
         return iter(at_version(point, bucket, lambda kept: list(rows(kept))))
 
-    return _bucket_by_bucket(of)
+    return bucket_by_bucket(of)
 
 
 def _stream(point: Point, rows: Callable[[Kept], Iterable[pa.RecordBatch]]) -> Reader:
@@ -75,10 +75,12 @@ def _stream(point: Point, rows: Callable[[Kept], Iterable[pa.RecordBatch]]) -> R
         with state_at(point, bucket) as kept:
             yield from rows(kept)
 
-    return _bucket_by_bucket(of)
+    return bucket_by_bucket(of)
 
 
-def _bucket_by_bucket(rows: Callable[[int], Iterator[pa.RecordBatch]]) -> Reader:
+def bucket_by_bucket(rows: Callable[[int], Iterator[pa.RecordBatch]]) -> Reader:
+    """What `rows` gives for each bucket that a task has."""
+
     def read(anchors: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for anchor in anchors:
             for bucket in anchor.column("bucket").to_pylist():

@@ -24,6 +24,7 @@ from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.message import MESSAGES, Format, letters, route
 from viewmill.engines.spark.outgoing import Outgoing
 from viewmill.engines.spark.refusals import REFUSAL, doubts, doubts_as_messages, refused_as_message
+from viewmill.engines.spark.saving import save
 from viewmill.engines.spark.states import before_step, remove_others
 from viewmill.engines.spark.step import Taken, take
 from viewmill.engines.spark.work import Work, from_log, to_log
@@ -69,10 +70,10 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
     wanted = replace(wanted, doubted=wanted.doubted | doubts(passed_on))
 
     def step(kept: Kept) -> tuple[Taken, int]:
-        saved = _save(kept, work, bucket, entry.version - 1) if bucket in work.saves_before else 0
+        saved = save(kept, point, bucket, entry.version - 1) if bucket in work.saves_before else 0
         taken = take(kept, deployed, entry, number, rows, wanted)
         if bucket in work.saves_after:
-            saved += _save(kept, work, bucket, entry.version)
+            saved += save(kept, point, bucket, entry.version)
             remove_others(point)
         return taken, saved
 
@@ -100,13 +101,6 @@ def _logged(work: Work, bucket: int, table: pa.Table) -> tuple[pa.Table | None, 
     data = to_log(table)
     files.write(log, data)
     return table, len(data)
-
-
-def _save(kept: Kept, work: Work, bucket: int, version: int) -> int:
-    """Write a snapshot; its bytes."""
-    with work.point.files.output(work.point.snapshot(bucket, version)) as out:
-        kept.save(out)
-        return out.tell()
 
 
 def _driver_or_here(table: pa.Table) -> tuple[pa.Array, pa.Array]:
