@@ -7,8 +7,10 @@ from distribute.stories import changes, compiled, wrong
 from workload import SUITE
 
 import viewmill
+from viewmill.algebra.text import show
 from viewmill.distribute import distribute, plan
 from viewmill.distribute.nodes import Buckets, Driver, Everywhere, Here
+from viewmill.distribute.text import show_blocks
 
 DDL = tuple(table.ddl for table in SUITE)
 SHOP = (
@@ -77,6 +79,21 @@ def test_rows_that_nobody_counts_do_not_travel():
     (send,) = distribute(program, catalog).incoming
     assert send.info.names == ("p", "i", "n") and len(send.where) == 1
     assert not distribute(program, catalog, passes=("push_down", "fuse")).incoming[0].where
+
+
+def test_rows_that_the_source_does_not_look_at_are_named():
+    """They are filtered by Spark, before Python adds up the others."""
+    views = {
+        "cheap": "SELECT sum(price) AS total FROM purchase WHERE price < 10 AND p > 0",
+        "dear": "SELECT count(*) AS n FROM purchase WHERE price > 100 AND p > 0",
+    }
+    program, catalog = compiled(SHOP, views)
+    distributed = distribute(program, catalog)
+    shared, either = map(show, distributed.looked_at["purchase"])
+    assert shared == "{p > 0}" and set(either.strip("{}").split(" or ")) == {"price < 10", "price > 100"}
+    assert f"where {shared} and {either}:" in show_blocks(distributed, plan(distributed, ("purchase",)))
+    assert not distribute(program, catalog, passes=("push_down", "fuse")).looked_at["purchase"]
+    assert not wrong(program, catalog, distributed, changes(SUITE, 4))
 
 
 @pytest.mark.parametrize("stage", ["placed", "blocks"])

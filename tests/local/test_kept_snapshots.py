@@ -15,9 +15,9 @@ from kept_programs import TABLES, VIEWS, as_changes, compiled, many_rows, stayin
 from kept_turns import pending, take
 
 from viewmill.catalog import Catalog
-from viewmill.engines.local.frames import Damaged, read_arrays, write_arrays
+from viewmill.engines.local.frames import Damaged, Later, read_arrays, write_arrays
 from viewmill.engines.local.kept import Kept, OtherProgram
-from viewmill.errors import DataError
+from viewmill.errors import DataError, InternalError
 from viewmill.program.nodes import Program
 
 
@@ -164,6 +164,20 @@ def test_large_arrays_are_cut_into_frames() -> None:
     file.seek(0)
     first, second = read_arrays(file, "x")[1]
     assert (first == array).all() and second.tolist() == [0, 1, 2]
+
+
+def test_arrays_of_a_pool_are_made_when_those_before_are_written() -> None:
+    file, made = io.BytesIO(), []
+
+    def later(length: int) -> Later:
+        return Later(length, lambda: made.append(file.tell()) or np.arange(length))
+
+    write_arrays(file, {}, [later(100_000), later(3), later(0)])
+    assert 0 < made[0] < made[1] < made[2]
+    file.seek(0)
+    assert [len(array) for array in read_arrays(file, "x")[1]] == [100_000, 3, 0]
+    with pytest.raises(InternalError, match="3 of <i8 to be written as 4 of <i8"):
+        write_arrays(io.BytesIO(), {}, [Later(4, lambda: np.arange(3))])
 
 
 def test_a_format_of_the_future_is_refused() -> None:

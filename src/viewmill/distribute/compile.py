@@ -132,6 +132,7 @@ class _Compiler:
             views={v.name: view_place(v.output, places) or Driver() for v in self.program.views.values()},
             ticks=frozenset(built.ticks),
             incoming=tuple(built.incoming),
+            looked_at=built.looked_at,
             fires=tuple(built.fires),
             order=built.order,
             reasons=repair.reasons,

@@ -157,6 +157,7 @@ class Distributed:
     views: dict[str, Place] = field(default_factory=dict)
     ticks: frozenset[str] = frozenset()
     incoming: tuple[Send, ...] = ()
+    looked_at: dict[str, tuple[Expr, ...]] = field(default_factory=dict)  # conditions of rows that the source looks at
     fires: tuple[Fire, ...] = ()
     order: tuple[str, ...] = ()  # in which the changes of relations take effect
     reasons: dict[str, str] = field(default_factory=dict)  # why a store is where it is

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from viewmill.algebra.nodes import Relation
+from viewmill.algebra.nodes import Expr, Relation
 from viewmill.algebra.text import show, show_name
 from viewmill.distribute.nodes import (
     Anywhere,
@@ -64,6 +64,8 @@ def _block(distributed: Distributed, block: Block) -> Iterator[str]:
     again = {send.info.name: send.source for send in block.within}
     for name in block.fires:
         head, *statements = show_trigger(programs[block.mode].triggers[name])
+        if block.mode == "source":
+            head = f"{head[:-1]}{_where(distributed.looked_at.get(name, ()))}:"
         if name in again:
             head = f"{head[:-1]}, which is {show_name(again[name])}:"
         yield from (head, *statements)
@@ -73,8 +75,11 @@ def _block(distributed: Distributed, block: Block) -> Iterator[str]:
 
 def _send(send: Send) -> str:
     what = show(Relation(send.source, send.info.names, send.info.names))
-    where = f" where {' and '.join(map(show, send.where))}" if send.where else ""
-    return f"send {what}{where} {_to(send.to)} as {show_name(send.info.name)}"
+    return f"send {what}{_where(send.where)} {_to(send.to)} as {show_name(send.info.name)}"
+
+
+def _where(tests: tuple[Expr, ...]) -> str:
+    return f" where {' and '.join(map(show, tests))}" if tests else ""
 
 
 def _at(place: Place) -> str:

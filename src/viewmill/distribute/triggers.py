@@ -41,6 +41,7 @@ class Built:
     infos: dict[str, RelationInfo] = field(default_factory=dict)
     fires: list[Fire] = field(default_factory=list)
     incoming: list[Send] = field(default_factory=list)
+    looked_at: dict[str, tuple[Expr, ...]] = field(default_factory=dict)
     ticks: set[str] = field(default_factory=set)
     stores: dict[str, Store] = field(default_factory=dict)  # of changes that wait
     order: tuple[str, ...] = ()
@@ -234,6 +235,7 @@ class Builder:
             info = self.built.infos.pop(name)
             relation = self._arrivals[name].change
             self.built.infos[relation] = replace(info, name=relation)
+            self.built.looked_at[relation] = rows_read(name, self.units) if self.lean else ()
 
 
 def _ready(arrival: Arrival) -> str:

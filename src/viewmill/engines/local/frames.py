@@ -14,14 +14,15 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from viewmill.errors import DataError
+from viewmill.errors import DataError, InternalError
 
 _WHAT = b"viewmill bucket "
 _VERSION = 1
@@ -29,6 +30,7 @@ _FRAME = struct.Struct("<IQQ")
 _PIECE = 2**24
 """Bytes in a frame, at most, before they are compressed."""
 _LONGEST = 2**31
+_WORDS = np.dtype(np.int64).str
 
 
 class Damaged(DataError):
@@ -38,14 +40,25 @@ class Damaged(DataError):
         super().__init__(f"the snapshot {name} {reason}", hint="use another one, or make the view anew")
 
 
-def write_arrays(file: BinaryIO, told: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An array of so many words that is made when it is written, and is gone afterwards."""
+
+    length: int
+    make: Callable[[], NDArray[np.int64]]
+
+
+def write_arrays(file: BinaryIO, told: dict[str, Any], arrays: Sequence[NDArray[Any] | Later]) -> None:
     """Write something that JSON can tell, and arrays."""
     file.write(_WHAT + b"%d\n" % _VERSION)
     codec = pa.Codec("zstd", compression_level=1)
-    lengths = [[array.dtype.str, len(array)] for array in map(_flat, arrays)]
+    lengths = [(_WORDS, each.length) if isinstance(each, Later) else (each.dtype.str, each.size) for each in arrays]
     _write_frame(file, codec, json.dumps({"told": told, "arrays": lengths}).encode())
-    for array in arrays:
-        data = _flat(array).view(np.uint8).data
+    for each, (kind, length) in zip(arrays, lengths, strict=True):
+        array = _flat(each.make() if isinstance(each, Later) else each)
+        if array.dtype.str != kind or len(array) != length:
+            raise InternalError(f"{len(array)} of {array.dtype.str} to be written as {length} of {kind}")
+        data = array.view(np.uint8).data
         for start in range(0, len(data), _PIECE):
             _write_frame(file, codec, data[start : start + _PIECE])
 

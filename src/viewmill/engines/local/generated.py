@@ -7,8 +7,6 @@ machine code is named by a fingerprint of the source, of what it calls and of th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -16,9 +14,6 @@ from viewmill.engines.local import arithmetic, emitting, layout, lookup, ordered
 from viewmill.engines.local.libraries import CFunction, Library
 from viewmill.engines.local.scalars import NULL
 from viewmill.engines.local.wordcode import SourceFunction
-
-_AT_ONCE = 2
-"""Threads that compile. LLVM itself takes one function at a time."""
 
 _NAMES: dict[str, Any] = {
     "NULL": NULL,
@@ -30,15 +25,6 @@ _NAMES: dict[str, Any] = {
     **{name: value for name, value in vars(layout).items() if name.isupper()},
     **{name: value for name, value in vars(arithmetic).items() if not name.startswith("_")},
 }
-
-
-def compile_all(sources: Collection[str]) -> None:
-    """Compile functions that will be needed. LLVM works on one while Python writes the next for it."""
-    functions = [compiled(source) for source in dict.fromkeys(sources)]
-    functions = [function for function in functions if not function.is_prepared]
-    if len(functions) > 1:
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            list(threads.map(CFunction.prepare, functions))
 
 
 @lru_cache(maxsize=10_000)

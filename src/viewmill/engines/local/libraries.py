@@ -60,12 +60,20 @@ class CFunction:
         return self._call(*arguments)
 
     @property
-    def is_prepared(self) -> bool:
-        return self._library.is_prepared
+    def is_at_hand(self) -> bool:
+        """Nothing has to be compiled for it."""
+        return self._library.is_prepared or self._library.is_kept
 
     def prepare(self) -> None:
         """Compile it now, in any thread."""
         self._library.prepare()
+
+    def machine_code(self) -> bytes:
+        """Of its library: for another process, which takes it as given."""
+        return self._library.compiled()
+
+    def give(self, code: bytes) -> None:
+        self._library.give(code)
 
 
 class Library:
@@ -84,9 +92,19 @@ class Library:
     def is_prepared(self) -> bool:
         return self._code is not None or "_engine" in self.__dict__
 
+    @property
+    def is_kept(self) -> bool:
+        return self._kept and self._path.exists()
+
     def prepare(self) -> None:
         if not self.is_prepared:
             self._code = self._object()
+
+    def give(self, code: bytes) -> None:
+        """Machine code from elsewhere."""
+        self._code = code
+        if self._kept:
+            keep(self._path, code)
 
     def address(self, symbol: str) -> int:
         return int(self._engine.get_function_address(symbol))
@@ -103,20 +121,24 @@ class Library:
     def _object(self) -> bytes:
         """The machine code, from disk if it is there."""
         if not self._kept:
-            return self._compiled()
-        path = directory() / f"{self.name}-{self._fingerprint()}.o"
+            return self.compiled()
         try:
-            return path.read_bytes()
+            return self._path.read_bytes()
         except OSError:
-            code = self._compiled()
-            keep(path, code)
+            code = self.compiled()
+            keep(self._path, code)
             return code
+
+    @property
+    def _path(self) -> Path:
+        return directory() / f"{self.name}-{self._fingerprint()}.o"
 
     def _fingerprint(self) -> str:
         mark = f"{fingerprint()} {llvmlite.__version__} {' '.join(_processor())}"
         return hashlib.blake2b(mark.encode(), digest_size=12).hexdigest()
 
-    def _compiled(self) -> bytes:
+    def compiled(self) -> bytes:
+        """The machine code, made anew."""
         source = ir.Module(self.name)
         for function in self._exports:
             WordModule(source).export(function)

@@ -6,8 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from viewmill.engines.local.compilers import compile_all
 from viewmill.engines.local.dictionary import Dictionary
-from viewmill.engines.local.generated import compile_all, compiled
+from viewmill.engines.local.generated import compiled
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.libraries import CFunction
 from viewmill.engines.local.lowered import Lowered, Word

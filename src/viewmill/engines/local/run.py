@@ -24,9 +24,9 @@ from viewmill.engines.interpreter.engine import Interpreter, deferrable, in_orde
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.engines.local import layout
 from viewmill.engines.local.columnar import Columnar
+from viewmill.engines.local.compilers import compile_all
 from viewmill.engines.local.decode import decode_columns, decode_rows
 from viewmill.engines.local.dictionary import Dictionary
-from viewmill.engines.local.generated import compile_all
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.many import Group, run_schedule
 from viewmill.engines.local.memory import Memory

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from viewmill.engines.local.dictionary import Dictionary
-from viewmill.engines.local.frames import Damaged, read_arrays, write_arrays
+from viewmill.engines.local.frames import Damaged, Later, read_arrays, write_arrays
 from viewmill.engines.local.held import Found, HeldEngine
 from viewmill.engines.local.memory import Memory
 from viewmill.engines.local.ordered import Order
@@ -22,9 +22,14 @@ from viewmill.engines.local.pools import Pool
 def save_engine(file: BinaryIO, engine: HeldEngine, told: dict[str, Any]) -> None:
     """Write the strings and the pools of an engine, and what else is to be told."""
     pools = [[name, pool.width, pool.doubles, pool.slices, pool.orders] for name, pool in engine.pools.items()]
-    rows = [array for pool in engine.pools.values() for array in pool.rows()]
+    rows = [array for pool in engine.pools.values() for array in _rows(pool)]
     wide = [] if engine.wide is None else [np.frombuffer(engine.wide.dump(), np.uint8)]
     write_arrays(file, {**told, "pools": pools, "wide": len(wide)}, [*engine.dictionary.dump(), *rows, *wide])
+
+
+def _rows(pool: Pool) -> tuple[Later, Later]:
+    """Keys and weights, copied pool by pool: there may not be room for all of them twice."""
+    return Later(len(pool) * pool.width, lambda: pool.rows()[0]), Later(len(pool) * pool.lanes, lambda: pool.rows()[1])
 
 
 class Snapshot:

@@ -125,7 +125,8 @@ class Deployed:
                 found.append(replace(send, to=Anywhere()) if isinstance(send.to, Driver) else send)
         for relation in block.fires:
             if relation not in self.stored:
-                found.append(Send(relation, self.program.infos[relation], Anywhere(), incoming=True))
+                where = self.program.looked_at.get(relation, ())
+                found.append(Send(relation, self.program.infos[relation], Anywhere(), incoming=True, where=where))
         return tuple(found)
 
 
