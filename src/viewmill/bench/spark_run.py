@@ -1,8 +1,9 @@
 """Refreshing views on Spark against computing them anew with Spark SQL on cached tables, in one run on one machine.
 
 Batches insert, update and delete orders and their items (`spark_data.py`). They are cached DataFrames when the clock
-starts, as the tables are that Spark SQL computes from, of which only columns that a query reads are cached. In the end
-every view is compared with Spark SQL's answer.
+starts, as the tables are that Spark SQL computes from, of which only columns that a query reads are cached. The first
+three batches of a mill and the first run of a query are not counted. In the end every view is compared with Spark SQL's
+answer.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from viewmill.engines.spark.session import maintenance_session, spark_session
 from viewmill.spark_mill import SparkMill
 
 T = TypeVar("T")
+
+_WARM_UP = 3
+"""Batches that are not measured: the first ones in a JVM take longer, as the first run of a query does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,12 @@ class SparkPlan:
         return tuple({query.name: query for query in (*self.together, *self.alone)}.values())
 
     @property
+    def all_batches(self) -> int:
+        return _WARM_UP + self.batches
+
+    @property
     def steps(self) -> int:
-        return len(self.mills) * (self.batches + 1) + len(self.queries) + 1
+        return len(self.mills) * (self.all_batches + 1) + len(self.queries) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ class SparkBenchmark:
         self._spark = spark_session(
             master=f"local[{plan.buckets}]", spark_driver_memory=plan.memory, spark_ui_enabled="true"
         )
-        self._tables = Changing(self._spark, folder, plan.batches, plan.share)
+        self._tables = Changing(self._spark, folder, plan.all_batches, plan.share)
 
     def run(self) -> SparkRun:
         plan = self._plan
@@ -150,8 +158,8 @@ class SparkBenchmark:
             load = _seconds(lambda: mill.apply(**_of(self._tables.start, reads)))
             self._watch.step()
             seconds, rows, cost = [], 0, Cost(0, 0, 0, None)
-            for number in range(self._plan.batches):
-                self._watch.at(f"{title}: batch {number + 1} of {self._plan.batches}")
+            for number in range(self._plan.all_batches):
+                self._watch.at(f"{title}: batch {number + 1} of {self._plan.all_batches}")
                 taken, rows, cost = self._take(mill, _of(self._tables.batch(number), reads))
                 seconds.append(taken)
                 self._watch.step()
@@ -160,7 +168,7 @@ class SparkBenchmark:
                 run.empty_batch, run.empty_job = self._empty(mill, reads)
             views = {name: mill.view(name).to_arrow() for name in names}
         cost_of = (cost.jobs, cost.stages, cost.shuffled)
-        return Refresh(names, load, tuple(seconds), rows, *cost_of, passes=passes), views
+        return Refresh(names, load, tuple(seconds[_WARM_UP:]), rows, *cost_of, passes=passes), views
 
     def _take(self, mill: SparkMill, changes: Mapping[str, Delta]) -> tuple[float, int, Cost]:
         """Seconds of a batch, its rows, and what it cost Spark."""
