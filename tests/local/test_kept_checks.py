@@ -13,8 +13,9 @@ from kept_programs import TABLES, VIEWS, compiled
 from kept_turns import pending
 
 from viewmill.arrow import arrow_type
-from viewmill.engines.local.fallible import fallible
+from viewmill.engines.local.fallible import fallible_views
 from viewmill.engines.local.kept import Kept
+from viewmill.engines.local.placement import place
 from viewmill.errors import DataError, InternalError
 
 DDL = "CREATE TABLE t (k int, n decimal(38,0)) WITH (stored = false)"
@@ -62,8 +63,9 @@ def test_there_is_nothing_to_check_outside_a_batch(tmp_path: Path):
 
 def test_views_that_may_be_in_error():
     program, catalog = compiled(DDL, RATIO, TEXT, "select k, sum(n) as n from t group by k", "select k, n from t")
-    assert fallible(program, catalog) == {"v0", "v1"}
-    assert fallible(*compiled(TABLES, VIEWS[0])) == frozenset()
+    assert fallible_views(program, place(program, program.stores, catalog)) == {"v0", "v1"}
+    program, catalog = compiled(TABLES, VIEWS[0])
+    assert fallible_views(program, place(program, program.stores, catalog)) == frozenset()
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["pools", "wide"])

@@ -46,12 +46,17 @@ def draw(run: Run, folder: Path, name: str) -> list[Path]:
     files = []
     with matplotlib.rc_context(STYLE):
         for title, picture in _pictures(run):
-            for suffix in ("png", "svg"):
-                file = folder / f"{name}-{title}.{suffix}"
-                metadata = {"Date": None} if suffix == "svg" else {}
-                picture.savefig(file, dpi=150, bbox_inches="tight", metadata=metadata)
-                files.append(file)
+            files += save_picture(picture, folder, f"{name}-{title}")
             plt.close(picture)
+    return files
+
+
+def save_picture(picture: Figure, folder: Path, name: str) -> list[Path]:
+    """As PNG and as SVG."""
+    files = [folder / f"{name}.{suffix}" for suffix in ("png", "svg")]
+    for file in files:
+        metadata = {"Date": None} if file.suffix == ".svg" else {}
+        picture.savefig(file, dpi=150, bbox_inches="tight", metadata=metadata)
     return files
 
 

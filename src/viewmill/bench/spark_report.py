@@ -10,6 +10,7 @@ from pathlib import Path
 from viewmill.bench import spark_run
 from viewmill.bench.figures import duration, times
 from viewmill.bench.reference import SPARK_JOBS, SPARK_STAGES
+from viewmill.bench.spark_plots import draw
 from viewmill.bench.spark_run import Refresh, SparkRun
 from viewmill.bench.tables import Grid
 from viewmill.distribute import ALL_PASSES
@@ -17,16 +18,15 @@ from viewmill.distribute import ALL_PASSES
 
 def grids(run: SparkRun) -> list[Grid]:
     found = [Grid(f"Views on Spark, TPC-H at scale factor {run.scale:g}", _HEAD, tuple(_times(run)), _note(run))]
-    whole = [refresh for refresh in run.refreshes if refresh.passes == ALL_PASSES]
-    costs = tuple((_named(r), str(r.jobs), str(r.stages), _shuffled(r), _paper(r)) for r in whole)
+    costs = tuple((r.title, str(r.jobs), str(r.stages), _shuffled(r), _paper(r)) for r in run.whole)
     found.append(
         Grid("What a batch costs Spark", ("views", "jobs", "stages", "shuffled", "jobs, stages in the paper"), costs)
     )
     ablated = [refresh for refresh in run.refreshes if refresh.passes != ALL_PASSES]
     if ablated:
-        ablated += [refresh for refresh in whole if refresh.views == ablated[0].views]
+        ablated += [refresh for refresh in run.whole if refresh.views == ablated[0].views]
         rows = tuple((_passes(r), duration(r.seconds), str(r.jobs), str(r.stages), _shuffled(r)) for r in ablated)
-        title = f"What the optimisations are worth: {_named(ablated[0])}"
+        title = f"What the optimisations are worth: {ablated[0].title}"
         found.append(Grid(title, ("passes", "batch", "jobs", "stages", "shuffled"), rows))
     return found
 
@@ -35,17 +35,10 @@ _HEAD = ("views", "load", "refresh", "anew", "anew / refresh")
 
 
 def _times(run: SparkRun) -> Iterator[tuple[str, ...]]:
-    for refresh in run.refreshes:
-        if refresh.passes != ALL_PASSES:
-            continue
-        anew = sum(run.recomputed[name] for name in refresh.views)
-        yield (
-            _named(refresh),
-            duration(refresh.load),
-            duration(refresh.seconds),
-            duration(anew),
-            times(anew / refresh.seconds),
-        )
+    for refresh in run.whole:
+        anew = run.anew(refresh)
+        ratio = times(anew / refresh.seconds)
+        yield refresh.title, duration(refresh.load), duration(refresh.seconds), duration(anew), ratio
 
 
 def _note(run: SparkRun) -> str:
@@ -55,15 +48,11 @@ def _note(run: SparkRun) -> str:
         f"A batch without rows takes {duration(run.empty_batch)}, "
         f"{times(run.empty_batch / run.empty_job)} a job of two Python stages with nothing to do.",
     ]
-    alone = [r for r in run.refreshes if len(r.views) == 1 and r.passes == ALL_PASSES]
+    alone = [r for r in run.whole if len(r.views) == 1]
     if len(first.views) > 1 and alone:
         ratios = sorted(first.seconds / refresh.seconds for refresh in alone)
         parts.append(f"All {len(first.views)} views take {times(ratios[0])} to {times(ratios[-1])} one of these alone.")
     return " ".join(parts)
-
-
-def _named(refresh: Refresh) -> str:
-    return refresh.views[0] if len(refresh.views) == 1 else f"{len(refresh.views)} views"
 
 
 def _paper(refresh: Refresh) -> str:
@@ -89,6 +78,7 @@ def save(run: SparkRun, folder: Path, name: str) -> list[Path]:
     method = " ".join((spark_run.__doc__ or "").split())
     title = f"# Views on Spark, scale factor {run.scale:g}"
     files = [folder / f"{name}.md", folder / f"{name}.json"]
-    files[0].write_text("\n\n".join([title, head, method, *(grid.markdown() for grid in grids(run))]) + "\n")
+    picture = f"![{name}]({name}.png)"
+    files[0].write_text("\n\n".join([title, head, method, picture, *(grid.markdown() for grid in grids(run))]) + "\n")
     files[1].write_text(json.dumps(asdict(run), indent=1))
-    return files
+    return [*files, *draw(run, folder, name)]

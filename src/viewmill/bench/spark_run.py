@@ -56,6 +56,10 @@ class Refresh:
     def seconds(self) -> float:
         return median(self.batches)
 
+    @property
+    def title(self) -> str:
+        return self.views[0] if len(self.views) == 1 else f"{len(self.views)} views"
+
 
 @dataclass
 class SparkRun:
@@ -67,6 +71,15 @@ class SparkRun:
     recomputed: dict[str, float] = field(default_factory=dict)
     empty_batch: float = 0.0
     empty_job: float = 0.0
+
+    @property
+    def whole(self) -> list[Refresh]:
+        """Of mills that were compiled with all passes."""
+        return [refresh for refresh in self.refreshes if refresh.passes == ALL_PASSES]
+
+    def anew(self, refresh: Refresh) -> float:
+        """Seconds to compute its views with Spark SQL, one after another."""
+        return sum(self.recomputed[name] for name in refresh.views)
 
     @property
     def wrong(self) -> dict[str, str]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from viewmill.catalog import Catalog
-from viewmill.engines.local.placement import place
+from collections.abc import Mapping
+
 from viewmill.engines.local.scalars import CannotLower
+from viewmill.engines.local.sources import Source
 from viewmill.engines.local.triggers import plan_reading
-from viewmill.program.nodes import Program
+from viewmill.program.nodes import Program, ViewPlan
 
 
-def fallible(program: Program, catalog: Catalog) -> frozenset[str]:
-    """Told from the code that reads each view. What has no code is interpreted, and may do anything."""
-    placed = place(program, program.stores, catalog)
+def fallible_views(program: Program, placed: Mapping[str, Source]) -> frozenset[str]:
+    return frozenset(name for name, view in program.views.items() if _may_fail(view, placed))
 
-    def may_fail(name: str) -> bool:
-        view = program.views[name]
-        try:
-            plan = plan_reading(name, view.output, view.columns, placed)
-        except CannotLower:
-            return True
-        return any(function.fails for function in plan.lowered)
 
-    return frozenset(name for name in program.views if may_fail(name))
+def _may_fail(view: ViewPlan, placed: Mapping[str, Source]) -> bool:
+    """Told from the code that would read it. What has no code is interpreted, and may do anything."""
+    try:
+        plan = plan_reading(view.name, view.output, view.columns, placed)
+    except CannotLower:
+        return True
+    return any(function.fails for function in plan.lowered)

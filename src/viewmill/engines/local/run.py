@@ -27,6 +27,7 @@ from viewmill.engines.local.columnar import Columnar
 from viewmill.engines.local.compilers import compile_all
 from viewmill.engines.local.decode import decode_columns, decode_rows
 from viewmill.engines.local.dictionary import Dictionary
+from viewmill.engines.local.fallible import fallible_views
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.many import Group, run_schedule
 from viewmill.engines.local.memory import Memory
@@ -423,11 +424,7 @@ class CompiledEngine:
 
     @cached_property
     def fallible(self) -> frozenset[str]:
-        """Views whose output may be an error."""
-        readers = {name: self._reader(name) for name in self.program.views}
-        return frozenset(
-            name for name, reader in readers.items() if reader is None or any(f.fails for f in reader.plan.lowered)
-        )
+        return fallible_views(self.program, self._placed)
 
     def _interpreted_change(self, name: str) -> Rows:
         plan = self.program.views[name]

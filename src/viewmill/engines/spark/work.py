@@ -22,7 +22,8 @@ from viewmill.durable.files import DamagedFile, Files
 from viewmill.durable.history import Entry, snapshot_of
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Table
-from viewmill.engines.local.fallible import fallible
+from viewmill.engines.local.fallible import fallible_views
+from viewmill.engines.local.placement import place
 from viewmill.engines.spark.hash import bucket_of
 from viewmill.engines.spark.homes import Home
 from viewmill.engines.spark.message import Format
@@ -97,7 +98,8 @@ class Deployed:
     @cached_property
     def fallible(self) -> frozenset[str]:
         """Views in the buckets whose output may be an error."""
-        return fallible(self.program.buckets, self.known)
+        program = self.program.buckets
+        return fallible_views(program, place(program, program.stores, self.known))
 
     def plan(self, relations: tuple[str, ...]) -> Plan:
         """What a batch over these relations does."""

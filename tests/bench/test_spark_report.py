@@ -1,0 +1,47 @@
+"""What is told of a run on Spark."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from viewmill.bench.spark_report import grids, save
+from viewmill.bench.spark_run import Refresh, SparkRun
+from viewmill.distribute import ALL_PASSES
+
+
+@pytest.fixture
+def run() -> SparkRun:
+    place = {"commit": "abc", "date": "today", "machine": "one", "versions": "some"}
+    refreshes = [
+        Refresh(("q03", "q06"), 20.0, (2.0, 3.0, 2.5), 1000, 1, 3, 2_000_000),
+        Refresh(("q03",), 10.0, (0.5, 0.4, 0.5), 1000, 1, 2, 1_000_000),
+        Refresh(("q06",), 5.0, (0.25, 0.25, 0.3), 900, 1, 1, None),
+        Refresh(("q03",), 10.0, (1.5, 1.5, 1.5), 1000, 1, 4, 3_000_000, passes=()),
+        Refresh(("q03",), 10.0, (1.0, 1.0, 1.0), 1000, 1, 3, 2_000_000, passes=ALL_PASSES[:1]),
+    ]
+    return SparkRun(1.0, 0.01, 2, place, refreshes, {"q03": 5.0, "q06": 1.0}, 0.3, 0.15)
+
+
+def test_every_mill_is_compared_with_spark_sql(run):
+    speed, cost, passes = grids(run)
+    assert [row[0] for row in speed.rows] == ["2 views", "q03", "q06"]
+    assert [row[-1] for row in speed.rows] == ["2.40x", "10.0x", "4.00x"]
+    assert "2.00x a job of two Python stages" in speed.note and "take 5.00x to 10.0x one of these alone" in speed.note
+    assert [row[1:] for row in cost.rows] == [
+        ("1", "3", "2.00 MB", "-"),
+        ("1", "2", "1.00 MB", "1, 3"),
+        ("1", "1", "-", "1, 1"),
+    ]
+    assert [row[0] for row in passes.rows] == ["none", f"+ {ALL_PASSES[0]}", "all"]
+
+
+def test_it_is_kept_as_text_as_data_and_as_a_picture(run, tmp_path):
+    files = save(run, tmp_path / "new", "spark-sf1")
+    assert [file.name for file in files] == [f"spark-sf1.{suffix}" for suffix in ("md", "json", "png", "svg")]
+    assert all(file.stat().st_size for file in files)
+    text = files[0].read_text()
+    assert "![spark-sf1](spark-sf1.png)" in text and "Commit abc" in text
+    assert json.loads(files[1].read_text())["refreshes"][1]["views"] == ["q03"]
+    assert "q03" in files[3].read_text()
