@@ -215,6 +215,8 @@ class SparkMill(Scripted):
             notes = {name: changes_in(self._version, changes[name]) for name in self._subscriptions.followed}
             failed = self._sinks.take(lambda name: self._moment(name, changes[name]))
         self._subscriptions.notify(notes, failed)
+        with self._lock:
+            self._engine.settle()
 
     # --- streams
 

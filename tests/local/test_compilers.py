@@ -8,10 +8,12 @@ import time
 
 import pytest
 
+from viewmill.cache import directory
 from viewmill.engines.local import compilers, generated
 from viewmill.engines.local.compilers import compile_all
 from viewmill.engines.local.generated import compiled
 from viewmill.engines.local.libraries import Library
+from viewmill.engines.local.locks import Lock
 
 
 def source(number: int) -> str:
@@ -39,7 +41,7 @@ def test_another_process_compiles_and_this_one_runs(tmp_path, monkeypatch):
             time.sleep(0.01)
 
     monkeypatch.setattr(compilers, "_compile", wait)
-    monkeypatch.setattr(compilers, "_others", lambda sources: 1)
+    monkeypatch.setattr(compilers, "_how_many", lambda sources: 1)
     monkeypatch.setattr(compilers, "_THREADS", 1)
     given = []
     give = Library.give
@@ -52,7 +54,7 @@ def test_another_process_compiles_and_this_one_runs(tmp_path, monkeypatch):
 
 
 def test_both_compile(monkeypatch):
-    monkeypatch.setattr(compilers, "_others", lambda sources: 2)
+    monkeypatch.setattr(compilers, "_how_many", lambda sources: 2)
     compile_all([source(number) for number in range(30)])
     monkeypatch.setattr(Library, "compiled", lambda self: pytest.fail("it is there"))
     assert right(range(30))
@@ -63,7 +65,7 @@ def test_both_compile(monkeypatch):
 )
 def test_a_process_that_is_of_no_use(monkeypatch, start):
     monkeypatch.setattr(compilers, "_START", start)
-    monkeypatch.setattr(compilers, "_others", lambda sources: 2)
+    monkeypatch.setattr(compilers, "_how_many", lambda sources: 2)
     compile_all([source(number) for number in range(5)])
     assert right(range(5))
 
@@ -75,7 +77,7 @@ def test_a_process_that_dies_at_its_work(monkeypatch):
         "sys.stdout.buffer.flush(); pickle.load(sys.stdin.buffer); sys.exit(1)"
     )
     monkeypatch.setattr(compilers, "_START", dying)
-    monkeypatch.setattr(compilers, "_others", lambda sources: 1)
+    monkeypatch.setattr(compilers, "_how_many", lambda sources: 1)
     monkeypatch.setattr(compilers, "_THREADS", 1)
     compile_all([source(number) for number in range(400, 420)])
     assert right(range(400, 420))
@@ -83,12 +85,12 @@ def test_a_process_that_dies_at_its_work(monkeypatch):
 
 def test_others_are_for_much_work(monkeypatch):
     monkeypatch.setattr(compilers, "_LONG", 1000)
-    assert compilers._others(["x" * 400] * 2) == 0
-    assert compilers._others(["x" * 2000]) == 0
+    assert compilers._how_many(["x" * 400] * 2) == 0
+    assert compilers._how_many(["x" * 2000]) == 0
     monkeypatch.setattr(sys, "executable", "/usr/bin/uwsgi")
-    assert compilers._others(["x" * 2000] * 5) == 0
+    assert compilers._how_many(["x" * 2000] * 5) == 0
     monkeypatch.setattr(sys, "executable", "")
-    assert compilers._others(["x" * 2000] * 5) == 0
+    assert compilers._how_many(["x" * 2000] * 5) == 0
 
 
 def test_what_cannot_be_compiled_is_an_error():
@@ -100,6 +102,29 @@ def test_no_process_is_left(monkeypatch):
     processes = []
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: processes.append(popen(*a, **k)) or processes[-1])
-    monkeypatch.setattr(compilers, "_others", lambda sources: 2)
+    monkeypatch.setattr(compilers, "_how_many", lambda sources: 2)
     compile_all([source(number) for number in range(8)])
     assert len(processes) == 2 and all(process.poll() is not None for process in processes)
+
+
+def test_one_process_at_a_time_has_others(tmp_path, monkeypatch):
+    """Of many workers that compile at once, one asks for help."""
+    monkeypatch.setattr(compilers, "_how_many", lambda sources: 1)
+    lock = Lock(directory() / "compilers")
+    directory().mkdir(parents=True)
+    lock.take(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", lambda *a, **k: pytest.fail("somebody else has help"))
+        compile_all([source(number) for number in range(5)])
+    lock.drop()
+    assert right(range(5))
+
+
+def test_a_process_that_cannot_be_started(monkeypatch):
+    def fail(*given, **named):
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(compilers, "_how_many", lambda sources: 2)
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    compile_all([source(number) for number in range(5)])
+    assert right(range(5))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -125,14 +126,40 @@ def test_what_was_loaded_is_saved_and_its_logs_are_gone(mill, frames, folder, mo
     assert not mill._engine._due(), "no batch waits for a snapshot"
 
 
-def test_a_load_that_cannot_be_saved_is_there_all_the_same(mill, frames, folder, spark, monkeypatch):
+@pytest.mark.parametrize("problem", [DataError("no room"), RuntimeError("an executor is gone"), KeyboardInterrupt()])
+def test_a_load_that_cannot_be_saved_is_there_all_the_same(mill, frames, folder, spark, monkeypatch, problem):
     def fail(self):
-        raise DataError("no room")
+        raise problem
 
     monkeypatch.setattr(SparkEngine, "_save", fail)
-    mill.apply(**frames)
+    heard = []
+    mill.view("pages").subscribe(heard.append)
+    with nullcontext() if isinstance(problem, Exception) else pytest.raises(KeyboardInterrupt):
+        mill.apply(**frames)
     assert mill.version == 1 and len(list(folder.glob("logs/*"))) == -(-ROWS // 200)
+    assert len(heard) == 1
     agree(viewmill.connect(spark=spark, checkpoint=str(folder)), frames)
+
+
+def test_columns_may_have_any_name(spark, folder, monkeypatch):
+    """Also that of the column which says to what part a row belongs."""
+    monkeypatch.setattr(parts, "PART_ROWS", 10)
+    mill = viewmill.connect(spark=spark, checkpoint=str(folder), buckets=2)
+    mill.sql("CREATE TABLE t (hash_ INT PRIMARY KEY, h INT, k0 INT)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k0, sum(h) AS h, max(hash_) AS hash_ FROM t WHERE h > 1 GROUP BY k0")
+    frame = spark.sql(
+        "SELECT cast(id AS int) AS HASH_, cast(id % 7 AS int) AS h, cast(id % 3 AS int) AS k0 FROM range(100)"
+    )
+    mill.apply(t=frame)
+    mill.insert("t", [(1000, 5, 1)])
+    mill.sql("CREATE MATERIALIZED VIEW w AS SELECT hash_, h FROM t WHERE h > 1")
+    for view, query in (
+        ("v", "SELECT k0, sum(h), max(hash_) FROM t WHERE h > 1 GROUP BY k0"),
+        ("w", "SELECT hash_, h FROM t WHERE h > 1"),
+    ):
+        assert Counter(mill.view(view)) == Counter(mill.sql(query)), view
+    with pytest.raises(DataError, match='has no column "hash__"'):
+        mill.apply(t=frame.selectExpr("hash_ + 2000 AS hash_", "h", "k0", "1 AS hash__"))
 
 
 @pytest.mark.parametrize("saved", [True, False])

@@ -21,7 +21,7 @@ from viewmill.durable.files import DamagedFile, Files
 from viewmill.errors import DataError
 from viewmill.wording import quoted
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,17 @@ import pickle
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import BinaryIO, cast
 
+from viewmill.cache import directory
 from viewmill.engines.local.generated import compiled
 from viewmill.engines.local.libraries import CFunction
+from viewmill.engines.local.locks import Busy, Lock
 
 _THREADS = 2
 """Threads of this process: LLVM works on one function while Python writes the next for it."""
@@ -30,6 +32,8 @@ _LONG = 30_000
 """Characters of sources from which on another process is worth it."""
 _MOST = 3
 """Other processes, at most."""
+_PATIENCE = 60.0
+"""Seconds that one may take for a function."""
 
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -43,11 +47,8 @@ def compile_all(sources: Collection[str]) -> None:
     missing = {source: function for source, function in functions.items() if not function.is_at_hand}
     if len(missing) > 1:
         waiting = deque(sorted(missing, key=len, reverse=True))
-        others = [_Other(waiting, missing) for _ in range(_others(missing))]
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with _others(waiting, missing), ThreadPoolExecutor(_THREADS) as threads:
             here = [threads.submit(_compile, waiting, missing) for _ in range(_THREADS)]
-        for other in others:
-            other.end()
         for thread in here:
             thread.result()
     for function in functions.values():
@@ -60,7 +61,26 @@ def _compile(waiting: deque[str], functions: Mapping[str, CFunction]) -> None:
             functions[waiting.popleft()].prepare()
 
 
-def _others(sources: Collection[str]) -> int:
+@contextmanager
+def _others(waiting: deque[str], functions: Mapping[str, CFunction]) -> Iterator[None]:
+    """Other processes at work. One of those that compile at the same time has them, such as Spark's on one machine."""
+    others, lock = list[_Other](), Lock(directory() / "compilers")
+    with suppress(OSError, Busy):
+        number = _how_many(functions)
+        if number:
+            directory().mkdir(parents=True, exist_ok=True)
+            lock.take(0)
+        for _ in range(number):
+            others.append(_Other(waiting, functions))
+    try:
+        yield
+    finally:
+        for other in others:
+            other.end()
+        lock.drop()
+
+
+def _how_many(sources: Collection[str]) -> int:
     """How many processes are to help."""
     if sum(map(len, sources)) < _LONG or not Path(sys.executable or "").name.startswith("python"):
         return 0
@@ -94,7 +114,7 @@ class _Other:
     def end(self) -> None:
         """When there is nothing left to give to it. What it was given is waited for."""
         if self._is_busy:
-            self._thread.join()
+            self._thread.join(_PATIENCE)
         self._process.kill()
         self._thread.join()
         self._process.communicate()

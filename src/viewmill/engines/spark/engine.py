@@ -58,7 +58,7 @@ from viewmill.engines.spark.hash import hash_column
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
 from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
-from viewmill.engines.spark.parts import HASH, WHOLE, Part, parts
+from viewmill.engines.spark.parts import WHOLE, Part, hash_name, parts
 from viewmill.engines.spark.progress import shown
 from viewmill.engines.spark.reading import COUNTS_DDL, remover, row_counter, table_reader, view_reader
 from viewmill.engines.spark.refusals import REFUSAL, StateError, doubts, final, refusal
@@ -70,7 +70,7 @@ from viewmill.engines.spark.spool import with_logs, written
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
 from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
-from viewmill.errors import DataError, ViewmillError
+from viewmill.errors import DataError
 
 Frames: TypeAlias = Mapping[str, DataFrame]
 
@@ -103,6 +103,7 @@ class SparkEngine:
         self._anchor: Anchor | None = None
         self._deployed: Deployed | None = None
         self._driver: DriverState | None = None
+        self._is_loaded = False  # just now, in parts
         self.commit = commit
 
     @property
@@ -157,8 +158,9 @@ class SparkEngine:
         """Part by part, each a batch that goes on from the one before, the first from nothing."""
         driver, sizes = DriverState(deployed), dict[int, int]()
         old, insert = self._point(self.commit, beside=commit.program), F.lit(Op.INSERT.code(0)).cast("bigint")
-        frames = {name: self._rows(name, old, hashed=True).withColumn(WEIGHT, insert) for name in tables}
-        rows = self._incoming.rows(deployed.sends(tables), frames, deployed.given)
+        names = {name: hash_name(self.deployed.catalog.relations[name].names) for name in tables}
+        frames = {name: self._rows(name, old, hash_).withColumn(WEIGHT, insert) for name, hash_ in names.items()}
+        rows = self._incoming.rows(deployed.sends(tables), frames, deployed.given, names)
         blocks = len(deployed.steps(tables))
         entries = [Entry(commit.version, uuid.uuid4().hex, tables, blocks) for _ in several]
         with self._spooled(rows, commit.program, entries) as several_entries:
@@ -288,8 +290,9 @@ class SparkEngine:
             rows = self._incoming.rows(sends, frames, known)
             yield {name: frame.coalesce(self._tasks) for name, frame in rows.items()}, (WHOLE,)
             return
-        hashed = {name: frame.withColumn(HASH, self._hash(name, frame.schema)) for name, frame in frames.items()}
-        rows = self._incoming.rows(sends, hashed, known)
+        names = {name: hash_name(frame.columns) for name, frame in frames.items()}
+        hashed = {name: frame.withColumn(names[name], self._hash(name, frame.schema)) for name, frame in frames.items()}
+        rows = self._incoming.rows(sends, hashed, known, names)
         for frame in rows.values():
             frame.persist(StorageLevel.DISK_ONLY)
         try:
@@ -322,6 +325,7 @@ class SparkEngine:
             return
         buckets, files = self.commit.buckets, self._history.files
         messages = Origin(files.root, program, entries[0].relations).to_buckets(rows, buckets, len(entries))
+        messages = self._nothing.unionAll(messages)  # which makes it a frame of our session, shuffled as that says
         try:
             with shown(self.session, "reading the rows"):
                 found = collected(written(messages, files, entries, buckets))
@@ -373,9 +377,7 @@ class SparkEngine:
         except BaseException:
             self._driver = None
             raise
-        if len(several) > 1:
-            with suppress(ViewmillError, PySparkException, OSError):  # then the next batch does, or says why not
-                self._save()
+        self._is_loaded = len(several) > 1
         return changed
 
     def _run(
@@ -390,7 +392,7 @@ class SparkEngine:
         """The job: all steps, one after another, in one go. Without rows, what arrives is in logs."""
         source = Origin(self.files.root, point.fingerprint, entry.relations)
         if rows is None:
-            frame = self.session.createDataFrame([], MESSAGES_DDL)
+            frame = self._nothing
         elif entry.blocks:
             frame = source.to_buckets(rows, point.buckets)
         else:
@@ -399,6 +401,11 @@ class SparkEngine:
             work = Work(point, entry, number, saves, wanted)
             frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_DDL)
         return self._gathered(deployed, collected(frame))
+
+    @property
+    def _nothing(self) -> DataFrame:
+        """No messages."""
+        return self.session.createDataFrame([], MESSAGES_DDL)
 
     def _gathered(self, deployed: Deployed, table: pa.Table) -> Gathered:
         table = table.select(MESSAGES.names).cast(MESSAGES)
@@ -463,10 +470,17 @@ class SparkEngine:
             commit = self._with_driver(commit)
         return replace(commit, snapshots=tuple(snapshots), saved=tuple(saved), logged=tuple(bytes_logged))
 
-    def _save(self) -> None:
-        """Snapshots of everything as it is, in a commit of their own: the logs of a first load are many, and no batch
-        should have to wait for what becomes of them.
+    def settle(self) -> None:
+        """To be called when everybody knows of a batch. After a load in parts, everything is saved: its logs are many,
+        and no batch should have to wait for what becomes of them. If that fails, the next batch does it, or says why.
         """
+        if self._is_loaded:
+            self._is_loaded = False
+            with suppress(Exception):
+                self._save()
+
+    def _save(self) -> None:
+        """Snapshots of everything as it is, in a commit of their own."""
         old = self.commit
         with shown(self.session, "saving the buckets"):
             told = collected(self._anchored().frame.mapInArrow(saver(self._point(old), old.version), SAVED_DDL))
@@ -502,13 +516,13 @@ class SparkEngine:
         """The rows of a stored table, each as often as it occurs."""
         return self._rows(table, self._point(self.commit))
 
-    def _rows(self, table: str, point: Point, *, hashed: bool = False) -> DataFrame:
-        """If they are to be taken in parts, with a hash for each."""
+    def _rows(self, table: str, point: Point, hash_: str | None = None) -> DataFrame:
+        """If they are to be taken in parts, with a hash for each, under that name."""
         info = self.deployed.catalog.relations[table]
         schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in info.columns])
-        if hashed:
-            schema = schema.add(HASH, IntegerType(), nullable=False)
-        return self._anchored().frame.mapInArrow(table_reader(point, StoredTable(info), hashed=hashed), schema)
+        if hash_ is not None:
+            schema = schema.add(hash_, IntegerType(), nullable=False)
+        return self._anchored().frame.mapInArrow(table_reader(point, StoredTable(info), hash_), schema)
 
     # --- the end
 

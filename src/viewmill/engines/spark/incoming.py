@@ -3,7 +3,7 @@
     c0 ..   the columns that some send of the relation has (see `columns_of`), checked and converted
     w       the count
     k0 ..   for every send with a condition, by its number: whether it takes the row
-    hash_   if the frame has it: what says to which part the row belongs (`parts.py`)
+    h       if rows may be taken in parts: what says in which (`parts.py`)
 
 A relation that is sent several ways is read once, and its rows are Spark's until they are Arrow columns: made by Spark,
 every row would be there as often as it is sent, each time as wide as the widest, in code too long to be compiled well.
@@ -38,15 +38,21 @@ class Incoming:
         self._known: dict[tuple[object, ...], _Steps] = {}
 
     def rows(
-        self, sends: Sequence[Send], frames: Mapping[str, DataFrame], relations: Mapping[str, RelationInfo]
+        self,
+        sends: Sequence[Send],
+        frames: Mapping[str, DataFrame],
+        relations: Mapping[str, RelationInfo],
+        hashes: Mapping[str, str] | None = None,
     ) -> dict[str, DataFrame]:
-        """By relation, what its sends need. A frame has the relation's columns, counts, and maybe hashes."""
+        """By relation, what its sends need. A frame has the relation's columns, counts, and hashes if there is a name
+        for these.
+        """
         found: dict[str, DataFrame] = {}
         for name in dict.fromkeys(send.source for send in sends):
-            schema = frames[name].schema
-            kind = (name, tuple(sends), schema.json(), relations[name])
+            schema, hash_ = frames[name].schema, (hashes or {}).get(name)
+            kind = (name, tuple(sends), schema.json(), relations[name], hash_)
             if kind not in self._known:
-                self._known[kind] = _steps(name, sends, schema, relations[name])
+                self._known[kind] = _steps(name, sends, schema, relations[name], hash_)
             found[name] = self._known[kind].of(frames[name])
         return found
 
@@ -62,8 +68,8 @@ class _Steps:
         return (frame if self.kept is None else frame.filter(self.kept)).select(*self.columns)
 
 
-def _steps(relation: str, sends: Sequence[Send], schema: StructType, info: RelationInfo) -> _Steps:
-    given = StructType([field for field in schema.fields if field.name != HASH])
+def _steps(relation: str, sends: Sequence[Send], schema: StructType, info: RelationInfo, hash_: str | None) -> _Steps:
+    given = StructType([field for field in schema.fields if field.name != hash_])
     source, columns = checked(given, info, WEIGHT), columns_of(relation, sends)
     tests = {number: _tests(send, source) for number, send in enumerate(sends) if send.source == relation}
     kept = {number: reduce(Column.__and__, (test.column for test in all_)) for number, all_ in tests.items() if all_}
@@ -71,8 +77,8 @@ def _steps(relation: str, sends: Sequence[Send], schema: StructType, info: Relat
     cells = [source.columns[name].alias(f"c{place}") for place, name in enumerate(columns)]
     cells.append(source.guarded(source.weight, read).alias("w"))
     cells += (test.alias(f"k{number}") for number, test in kept.items())
-    if HASH in schema.names:
-        cells.append(F.col(HASH))
+    if hash_ is not None:
+        cells.append(F.col(hash_).alias(HASH))
     return _Steps(reduce(Column.__or__, kept.values()) if len(kept) == len(tests) else None, tuple(cells))
 
 

@@ -9,6 +9,7 @@ is right or wrong there as it is in the whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 PART_ROWS = 2**18
 """Rows of a bucket that are taken at once when there are many: what the tasks of a job have in memory follows this."""
 
-HASH = "hash_"
-"""The column of rows that may be taken in parts, by which it is known in which."""
+HASH = "h"
+"""The column of rows on their way to Python by which it is known in which part each is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,14 @@ def apart(hashes: NDArray[np.int32], counts: NDArray[np.int64], buckets: int) ->
     starts = np.repeat(np.cumsum(counts) - counts, counts)
     copies = np.arange(len(starts)) - starts
     return (np.repeat(hashes, counts) + buckets * copies).astype(np.int32)  # which may wrap around
+
+
+def hash_name(names: Iterable[str]) -> str:
+    """A column for hashes beside columns with these names."""
+    taken, name = {name.lower() for name in names}, "hash_"
+    while name in taken:
+        name += "_"
+    return name
 
 
 def parts(rows: int) -> tuple[Part, ...]:

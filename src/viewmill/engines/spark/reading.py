@@ -13,12 +13,15 @@ from viewmill.catalog import ColumnInfo
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.failure import Told
 from viewmill.engines.spark.hash import hash_array
-from viewmill.engines.spark.parts import HASH, apart
+from viewmill.engines.spark.parts import apart
 from viewmill.engines.spark.resolve import StoredTable
 from viewmill.engines.spark.states import at_version, state_at
 from viewmill.engines.spark.work import Point
 from viewmill.engines.spark.worker import settle
 from viewmill.errors import ViewmillError
+
+_A_DAY = 86400.0
+"""Seconds to wait for somebody who reads as much of a bucket as we are going to."""
 
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -29,20 +32,20 @@ def view_reader(point: Point, view: str, columns: Sequence[ColumnInfo]) -> Reade
     return _reader(point, lambda kept: _rows(kept, view, columns))
 
 
-def table_reader(point: Point, table: StoredTable, *, hashed: bool = False) -> Reader:
-    """The same for the rows of a stored table; with a hash for each of them, if they are to be taken in parts."""
+def table_reader(point: Point, table: StoredTable, hash_: str | None = None) -> Reader:
+    """The same for the rows of a stored table; for taking them in parts, with a hash for each under that name."""
     schema = arrow_schema(table.info.columns)
     key = tuple(table.info.names.index(name) for name in table.key)
 
     def rows(kept: Kept) -> Iterator[pa.RecordBatch]:
         for piece in kept.pieces(table.store):
             batch = piece.repeated(piece.counts, schema)
-            if hashed:
+            if hash_ is not None:
                 hashes = apart(hash_array(piece.columns(key), len(piece.counts)), piece.counts, point.buckets)
-                batch = batch.append_column(pa.field(HASH, pa.int32(), nullable=False), pa.array(hashes))
+                batch = batch.append_column(pa.field(hash_, pa.int32(), nullable=False), pa.array(hashes))
             yield batch
 
-    return _stream(point, rows) if hashed else _reader(point, rows)
+    return _reader(point, rows) if hash_ is None else _stream(point, rows)
 
 
 COUNTS_DDL = "rows bigint"
@@ -71,8 +74,8 @@ def _stream(point: Point, rows: Callable[[Kept], Iterable[pa.RecordBatch]]) -> R
     """
 
     def of(bucket: int) -> Iterator[pa.RecordBatch]:
-        at_version(point, bucket, lambda kept: None)  # from here on it is somewhere
-        with state_at(point, bucket) as kept:
+        at_version(point, bucket, lambda kept: None, patience=_A_DAY)  # from here on it is somewhere
+        with state_at(point, bucket, patience=_A_DAY) as kept:
             yield from rows(kept)
 
     return bucket_by_bucket(of)

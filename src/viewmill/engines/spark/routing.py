@@ -4,7 +4,7 @@
                           lineitem@l_partkey, by part
 
 The bucket of a row depends on the row alone, not on the task that read it: a task that is run again sends every row
-where it went before. Rows that may be anywhere go to all buckets in equal parts.
+where it went before, in whatever order it finds them. That is why rows that may be anywhere are not just cut in parts.
 """
 
 from __future__ import annotations
@@ -141,9 +141,18 @@ def _spread(rows: pa.RecordBatch, place: Place, buckets: int) -> dict[int, pa.Re
         case Everywhere():
             return dict.fromkeys(range(buckets), rows)
         case Anywhere():
-            ends = [rows.num_rows * bucket // buckets for bucket in range(buckets + 1)]
-            return {b: rows.slice(ends[b], ends[b + 1] - ends[b]) for b in range(buckets) if ends[b] < ends[b + 1]}
+            return route(rows, _quick_columns(rows), buckets)
         case Driver() | Here():
             raise InternalError("nothing is sent there as it comes in")
         case _:
             assert_never(place)
+
+
+def _quick_columns(rows: pa.RecordBatch) -> list[str]:
+    """Columns, but not the count, by which rows are told apart: those of fixed width if any, hashed quickly."""
+    columns = rows.schema.names[:-1]
+    return [name for name in columns if not _is_text(rows.schema.field(name).type)] or columns
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))

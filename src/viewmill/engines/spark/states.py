@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from viewmill.durable.history import Entry
 from viewmill.engines.local.kept import Kept, Torn
-from viewmill.engines.local.locks import discard
+from viewmill.engines.local.locks import PATIENCE, discard
 from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark.step import take
 from viewmill.engines.spark.work import Point, Work, from_log
@@ -33,9 +33,9 @@ _BUCKET = re.compile(r"[0-9a-f]{12}-\d+-\d+(\.new)?$")  # a file of some program
 _shelf = Shelf()
 
 
-def at_version(point: Point, bucket: int, use: Callable[[Kept], T]) -> T:
+def at_version(point: Point, bucket: int, use: Callable[[Kept], T], *, patience: float = PATIENCE) -> T:
     """What `use` makes of a bucket as it is at a committed version."""
-    return _somewhere(point, bucket, lambda: state_at(point, bucket), use)
+    return _somewhere(point, bucket, lambda: state_at(point, bucket, patience=patience), use)
 
 
 def before_step(work: Work, bucket: int, use: Callable[[Kept], T]) -> T:
@@ -58,9 +58,9 @@ def _somewhere(
 
 
 @contextmanager
-def state_at(point: Point, bucket: int) -> Iterator[Kept]:
+def state_at(point: Point, bucket: int, *, patience: float = PATIENCE) -> Iterator[Kept]:
     """A bucket as it is at a committed version. Nobody else on this machine uses it meanwhile."""
-    with _state(point, bucket, point.label, ()) as kept:
+    with _state(point, bucket, point.label, (), patience) as kept:
         yield kept
 
 
@@ -68,14 +68,16 @@ def state_at(point: Point, bucket: int) -> Iterator[Kept]:
 def state_before(work: Work, bucket: int) -> Iterator[Kept]:
     """A bucket as a step starts from it."""
     done = tuple((work.entry, number) for number in range(1, work.number))
-    with _state(work.point, bucket, work.before, done) as kept:
+    with _state(work.point, bucket, work.before, done, PATIENCE) as kept:
         yield kept
 
 
 @contextmanager
-def _state(point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...]) -> Iterator[Kept]:
+def _state(
+    point: Point, bucket: int, label: str, done: tuple[tuple[Entry, int], ...], patience: float
+) -> Iterator[Kept]:
     path = bucket_path(point, bucket)
-    kept = _found(path, point, label) or _made(path, point, bucket, label, done)
+    kept = _found(path, point, label, patience) or _made(path, point, bucket, label, done)
     try:
         yield kept
     finally:
@@ -118,11 +120,12 @@ def remove_others(point: Point) -> None:
     point.home.make_room()
 
 
-def _found(path: Path, point: Point, label: str) -> Kept | None:
+def _found(path: Path, point: Point, label: str, patience: float) -> Kept | None:
     """The bucket that is there, if it is the one that is wanted."""
     deployed = point.deployed()
+    program = deployed.program.buckets, deployed.known
     try:
-        kept = _shelf.take(path, point.fingerprint, lambda: (deployed.program.buckets, deployed.known))
+        kept = _shelf.take(path, point.fingerprint, lambda: program, patience=patience)
     except Torn:
         return None
     try:

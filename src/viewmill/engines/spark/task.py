@@ -49,11 +49,20 @@ def bucket_task(work: Work) -> BucketFunction:
     def run(bucket: int, table: pa.Table) -> pa.Table:
         try:
             return _run(work, bucket, table)
-        except ViewmillError as error:
+        except _InStep as refused:
             step = work.point.deployed().steps(work.entry.relations)[work.number - 1]
-            return refused_as_message(error, bucket, work.point.buckets, by_state=not step.tables)
+            return refused_as_message(refused.error, bucket, work.point.buckets, by_state=not step.tables)
+        except ViewmillError as error:  # of a file, say
+            return refused_as_message(error, bucket, work.point.buckets)
 
     return run
+
+
+class _InStep(Exception):
+    """Raised by what a step does with the rows and the state it has found."""
+
+    def __init__(self, error: ViewmillError) -> None:
+        self.error = error
 
 
 def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
@@ -71,7 +80,10 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
 
     def step(kept: Kept) -> tuple[Taken, int]:
         saved = save(kept, point, bucket, entry.version - 1) if bucket in work.saves_before else 0
-        taken = take(kept, deployed, entry, number, rows, wanted)
+        try:
+            taken = take(kept, deployed, entry, number, rows, wanted)
+        except ViewmillError as error:
+            raise _InStep(error) from error
         if bucket in work.saves_after:
             saved += save(kept, point, bucket, entry.version)
             remove_others(point)
