@@ -56,6 +56,22 @@ def test_an_executor_gives_back_its_memory(memory):
     assert not list(memory.iterdir())
 
 
+def test_two_tasks_remove_the_same_folder(memory, monkeypatch):
+    """Those of two buckets of a mill that is closed: whoever is later finds nothing."""
+    homes.enter()
+    home = Home("m")
+    for name in ("b", "c"):
+        home.path(name).touch()
+    there = list(home.files())
+    home.remove()
+    with monkeypatch.context() as patch:
+        patch.setattr(Home, "files", lambda self: iter(there))
+        home.remove()
+    monkeypatch.setattr(Home, "_folders", lambda self: [memory / "viewmill-m"])
+    assert not list(home.files())
+    home.remove()
+
+
 def test_what_others_use_stays(memory):
     homes.enter()
     folder = Home("m").path("b").parent

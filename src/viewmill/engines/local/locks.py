@@ -71,6 +71,8 @@ def discard(path: Path) -> bool:
         lock.take(0)
     except Busy:
         return False
+    except FileNotFoundError:  # somebody has removed the folder
+        return True
     try:
         os.truncate(path, 0)  # or it would take room until the last process lets go of it
         path.unlink()

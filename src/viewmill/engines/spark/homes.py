@@ -19,6 +19,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -102,7 +103,8 @@ class Home:
     def files(self) -> Iterator[Path]:
         """All there are of the mill."""
         for folder in self._folders():
-            yield from folder.iterdir()
+            with suppress(FileNotFoundError):  # another task may be about to remove it
+                yield from list(folder.iterdir())
 
     def _folders(self) -> list[Path]:
         return [folder for folder in (self.on_disk, self.in_memory) if folder is not None and folder.is_dir()]
