@@ -29,7 +29,7 @@ def directory() -> Path:
 
 def remembered(kind: str, made_from: object, result: type[T], make: Callable[[], T]) -> T:
     """What `make` makes, or what it made before, maybe in another process. The text of `made_from` must say it all."""
-    mark = hashlib.blake2b(repr((made_from, package(), sys.version)).encode(), digest_size=12).hexdigest()
+    mark = hashlib.blake2b(repr((made_from, _package(), sys.version)).encode(), digest_size=12).hexdigest()
     path = directory() / f"{kind}-{mark}.pickle"
     try:
         found = pickle.loads(path.read_bytes())
@@ -56,7 +56,7 @@ def keep(path: Path, data: bytes) -> None:
 
 
 @cache
-def package() -> str:
+def _package() -> str:
     """Says which version of the package this is, down to every change of a file."""
     root = Path(__file__).parent
     told = sorted((str(file.relative_to(root)), *_state(file)) for file in root.rglob("*.py"))

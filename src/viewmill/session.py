@@ -23,7 +23,7 @@ from viewmill.arrow import arrow_schema
 from viewmill.batch import Batch, NetChange
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
-from viewmill.engines.local import LocalEngine, ahead
+from viewmill.engines.local import LocalEngine
 from viewmill.engines.local.pending import PendingData, PendingRows
 from viewmill.errors import BindError, DataError, UnsupportedError
 from viewmill.intake import Row
@@ -32,10 +32,7 @@ from viewmill.recompute import by_engine, by_reference, kept_rows, recompute
 from viewmill.result import Result
 from viewmill.scripting import Scripted
 from viewmill.sql.statements import (
-    CreateTable,
-    CreateView,
     Delete,
-    Drop,
     Insert,
     ParsedQuery,
     Update,
@@ -112,11 +109,6 @@ class Mill(Scripted):
         self._subscriptions = Subscriptions()
         self._singles: dict[str, Single] = {}
         self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
-
-    def _defined(self, statement: CreateTable | CreateView | Drop) -> Definitions:
-        if isinstance(statement, CreateView):
-            ahead.start()
-        return super()._defined(statement)
 
     def _install(self, definitions: Definitions, words: str) -> None:
         if definitions.program is not self._definitions.program:

@@ -26,7 +26,6 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from viewmill.cache import directory, keep
-from viewmill.engines.local import ahead
 from viewmill.engines.local.wordcode import WordFunction, WordModule
 
 _SPEED = 3
@@ -123,8 +122,6 @@ class Library:
         """The machine code, from disk if it is there."""
         if not self._kept:
             return self.compiled()
-        if self.name == ahead.LIBRARY and not self.is_kept:
-            ahead.wait()
         try:
             return self._path.read_bytes()
         except OSError:
