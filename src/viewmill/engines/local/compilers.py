@@ -28,7 +28,7 @@ from viewmill.engines.local.locks import Busy, Lock
 
 _THREADS = 2
 """Threads of this process: LLVM works on one function while Python writes the next for it."""
-_LONG = 30_000
+_LONG = 60_000
 """Characters of sources from which on another process is worth it."""
 _MOST = 3
 """Other processes, at most."""
