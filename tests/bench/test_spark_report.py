@@ -45,3 +45,11 @@ def test_it_is_kept_as_text_as_data_and_as_a_picture(run, tmp_path):
     assert "![spark-sf1](spark-sf1.png)" in text and "Commit abc" in text
     assert json.loads(files[1].read_text())["refreshes"][1]["views"] == ["q03"]
     assert "q03" in files[3].read_text()
+
+
+def test_a_mill_whose_tables_do_not_change_is_left_out(run):
+    run.refreshes.insert(3, Refresh(("q02",), 5.0, (0.00001,), 0, 0, 0, 0))
+    run.recomputed["q02"] = 1.0
+    speed, cost, _ = grids(run)
+    assert "q02" not in [row[0] for row in (*speed.rows, *cost.rows)]
+    assert "Batches change nothing that q02 read" in speed.note

@@ -24,7 +24,7 @@ def draw(run: SparkRun, folder: Path, name: str) -> list[Path]:
 
 
 def _refresh_and_anew(run: SparkRun) -> Figure:
-    mills = run.whole
+    mills = [refresh for refresh in run.whole if refresh.rows]
     figure, axes = plt.subplots(figsize=(min(16.0, max(5.5, 1.3 * len(mills) + 1.5)), 3.6))
     pairs = [(refresh.seconds, run.anew(refresh)) for refresh in mills]
     for place, (colour, label) in enumerate(((BLUE, "refresh"), (GREY, "anew, by Spark SQL"))):

@@ -18,7 +18,7 @@ from viewmill.distribute import ALL_PASSES
 
 def grids(run: SparkRun) -> list[Grid]:
     found = [Grid(f"Views on Spark, TPC-H at scale factor {run.scale:g}", _HEAD, tuple(_times(run)), _note(run))]
-    costs = tuple((r.title, str(r.jobs), str(r.stages), _shuffled(r), _paper(r)) for r in run.whole)
+    costs = tuple((r.title, str(r.jobs), str(r.stages), _shuffled(r), _paper(r)) for r in run.whole if r.rows)
     found.append(
         Grid("What a batch costs Spark", ("views", "jobs", "stages", "shuffled", "jobs, stages in the paper"), costs)
     )
@@ -36,6 +36,8 @@ _HEAD = ("views", "load", "refresh", "anew", "anew / refresh")
 
 def _times(run: SparkRun) -> Iterator[tuple[str, ...]]:
     for refresh in run.whole:
+        if not refresh.rows:
+            continue
         anew = run.anew(refresh)
         ratio = times(anew / refresh.seconds)
         yield refresh.title, duration(refresh.load), duration(refresh.seconds), duration(anew), ratio
@@ -52,6 +54,9 @@ def _note(run: SparkRun) -> str:
     if len(first.views) > 1 and alone:
         ratios = sorted(first.seconds / refresh.seconds for refresh in alone)
         parts.append(f"All {len(first.views)} views take {times(ratios[0])} to {times(ratios[-1])} one of these alone.")
+    unchanged = [refresh.title for refresh in run.whole if not refresh.rows]
+    if unchanged:
+        parts.append(f"Batches change nothing that {', '.join(unchanged)} read: these are left out.")
     return " ".join(parts)
 
 
