@@ -13,6 +13,9 @@ from viewmill.bench.figures import duration, times
 from viewmill.bench.plots import BLUE, GREY, STYLE, save_picture
 from viewmill.bench.spark_run import SparkRun
 
+_FEW = 8
+"""Mills whose times can be written on the bars."""
+
 
 def draw(run: SparkRun, folder: Path, name: str) -> list[Path]:
     """The files."""
@@ -31,7 +34,7 @@ def _refresh_and_anew(run: SparkRun) -> Figure:
         places = [x + (place - 0.5) * 0.38 for x in range(len(mills))]
         heights = [pair[place] for pair in pairs]
         axes.bar(places, heights, 0.36, color=colour, label=label)
-        for x, height in zip(places, heights, strict=True):
+        for x, height in zip(places, heights, strict=True) if len(mills) <= _FEW else ():
             axes.annotate(duration(height), (x, height), (0, 2), textcoords="offset points", ha="center", fontsize=7.5)
     axes.set_yscale("log")
     axes.set_ylim(min(map(min, pairs)) / 2, max(map(max, pairs)) * 3)
