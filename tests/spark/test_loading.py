@@ -14,12 +14,16 @@ from bucket_files import bucket_folder
 from half_way import dying_in_job
 from logged import rows_logged
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import viewmill
+from viewmill.distribute.nodes import WEIGHT
 from viewmill.durable.files import Files
 from viewmill.durable.history import History
 from viewmill.engines.spark import engine, parts
 from viewmill.engines.spark.engine import SparkEngine
+from viewmill.engines.spark.incoming import Incoming
+from viewmill.engines.spark.jobs import counting
 from viewmill.errors import DataError
 from viewmill.spark_mill import SparkMill
 
@@ -265,3 +269,51 @@ def test_what_cannot_be_computed_half_way_is_taken_at_once(spark, folder, monkey
     )
     assert sizes == [5, 1] and mill.version == 1
     assert Counter(mill.view("inverse")) == Counter(mill.sql(query))
+
+
+def test_a_log_that_cannot_be_read_is_no_reason_to_take_everything_at_once(spark, frames, folder, monkeypatch):
+    """Nor is any other error that has nothing to do with the state half way."""
+    monkeypatch.setattr(parts, "PART_ROWS", 100)
+    mill = viewmill.connect(spark=spark, checkpoint=str(folder), buckets=2)
+    mill.sql(SQL)
+    query = "SELECT customer, count(*) AS n FROM clicks GROUP BY customer"
+    mill.sql(f"CREATE MATERIALIZED VIEW v PARTITION BY (customer) AS {query}")
+    with_logs, taken, sizes = engine.with_logs, SparkEngine._taken, []
+
+    def damaged(entries, found):
+        for file in folder.glob("logs/*/1-*"):
+            file.write_bytes(file.read_bytes()[:-9])
+        return with_logs(entries, found)
+
+    monkeypatch.setattr(SparkEngine, "_taken", lambda self, *given: sizes.append(len(given[2])) or taken(self, *given))
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "with_logs", damaged)
+        with pytest.raises(DataError, match="is damaged: its checksum is wrong"):
+            mill.apply(clicks=frames["clicks"])
+    assert sizes == [3] and mill.version == 0
+    mill.apply(clicks=frames["clicks"])
+    assert sorted(n for _, n in mill.view("v")) == [12] * 20 + [13] * 20
+
+
+def test_a_batch_has_no_more_tasks_than_run_at_once(mill, frames, spark):
+    mill.apply(**frames)
+    columns = ("cast(id AS int) AS id", "cast(id % 40 AS int) AS customer", "cast(id % 90 AS int) AS price")
+    more = spark.range(5000, 5600, 1, 24).selectExpr(*columns)
+    with counting(spark) as cost:
+        mill.apply(orders=more)
+    assert cost().jobs == 1
+    assert cost().tasks <= max(spark.sparkContext.defaultParallelism, 2) + 2 * (cost().stages - 1)
+    agree(mill, {**frames, "orders": frames["orders"].union(more)})
+
+
+def test_rows_that_are_only_added_up_are_filtered_by_spark(spark, folder):
+    mill = viewmill.connect(spark=spark, checkpoint=str(folder), buckets=2)
+    mill.sql("CREATE TABLE t (a INT, b INT) WITH (stored = false)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT sum(a) AS s FROM t WHERE b > 5")
+    frame = spark.sql("SELECT cast(id AS int) AS a, cast(id % 10 AS int) AS b FROM range(100)")
+    mill.apply(t=frame)
+    assert list(mill.view("v")) == [(sum(a for a in range(100) if a % 10 > 5),)]
+    deployed = mill._engine.deployed
+    assert not deployed.steps(("t",)), "no bucket has to do with it"
+    rows = Incoming().rows(deployed.sends(("t",)), {"t": frame.withColumn(WEIGHT, F.lit(1))}, deployed.given)
+    assert rows["t"].count() == 40

@@ -58,7 +58,7 @@ class Refresh:
 
     @property
     def title(self) -> str:
-        return self.views[0] if len(self.views) == 1 else f"{len(self.views)} views"
+        return _title(self.views)
 
 
 @dataclass
@@ -158,7 +158,7 @@ class SparkBenchmark:
     ) -> tuple[Refresh, dict[str, pa.Table]]:
         """What batches cost a mill with these views, and the views after the last."""
         names = tuple(query.name for query in queries)
-        title = names[0] if len(names) == 1 else f"{len(names)} views"
+        title = _title(names)
         reads = {table for query in queries for table in query.reads}
         with (
             tempfile.TemporaryDirectory(prefix="viewmill-bench-") as folder,
@@ -237,6 +237,10 @@ class SparkBenchmark:
             answers[query.name] = _Answer(answer, candidates)
             self._watch.step()
         return answers
+
+
+def _title(views: Sequence[str]) -> str:
+    return views[0] if len(views) == 1 else f"{len(views)} views"
 
 
 def _of(found: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:

@@ -163,8 +163,8 @@ class SparkEngine:
         rows = self._incoming.rows(deployed.sends(tables), frames, deployed.given, names)
         blocks = len(deployed.steps(tables))
         entries = [Entry(commit.version, uuid.uuid4().hex, tables, blocks) for _ in several]
-        with self._spooled(rows, commit.program, entries) as several_entries:
-            for part, (entry, mine) in zip(several, several_entries, strict=True):
+        with self._spooled(rows, commit.program, entries) as pieces:
+            for part, (entry, mine) in zip(several, pieces, strict=True):
                 point = self._point(commit, beside="" if part.is_last else self.commit.program)
                 saves = Saves(after=frozenset(range(commit.buckets)) if part.is_last else frozenset())
                 wanted = Wanted(doubted=deployed.fallible, ends=part.is_last)
@@ -352,8 +352,8 @@ class SparkEngine:
         blocks, saves = len(self.deployed.steps(relations)), Saves(before=self._due())
         entries = [Entry(commit.version + 1, uuid.uuid4().hex, relations, blocks) for _ in several]
         try:
-            with self._spooled(rows, commit.program, entries) as parts_of:
-                for part, (entry, mine) in zip(several, parts_of, strict=True):
+            with self._spooled(rows, commit.program, entries) as pieces:
+                for part, (entry, mine) in zip(several, pieces, strict=True):
                     wanted = Wanted(in_buckets, self.deployed.fallible, doubted, ends=part.is_last)
                     with final(part.is_last):
                         with shown(self.session, f"taking the batch, {part}") if part.of > 1 else nullcontext():
