@@ -26,6 +26,7 @@ from two_maps import TwoMaps
 
 from viewmill.engines.local import hashing, kernels, layout, tables
 from viewmill.engines.local.generated import compiled
+from viewmill.engines.local.indexes import wider
 from viewmill.engines.local.journal import LONG
 from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.memory import LARGE, Anonymous
@@ -523,14 +524,15 @@ TAGS = st.sampled_from([1, 2, 2**30 + 1, 2**31 - 1, -1, -2])  # from the first b
 
 def check_table(slots: np.ndarray, held: set[int]) -> None:
     """The table holds these, each in the first bucket from its home on that is not full of others."""
-    assert set(slots[slots != 0].tolist()) == held
+    size = len(slots)
+    assert sorted(slots[slots != 0].tolist()) == sorted(held)
     for slot in held:
-        place = place_of(slots.ctypes.data, SIZE - 1, slot)
+        place = place_of(slots.ctypes.data, size - 1, slot)
         assert slots[place] == slot
-        bucket = home(slot & -(2**32), SIZE - 1)
+        bucket = home(slot & -(2**32), size - 1)
         while bucket != place // BUCKET * BUCKET:
             assert np.all(slots[bucket : bucket + BUCKET] != 0)
-            bucket = (bucket + BUCKET) % SIZE
+            bucket = (bucket + BUCKET) % size
 
 
 @given(st.lists(st.tuples(TAGS, st.integers(0, 5)), max_size=120))
@@ -556,6 +558,53 @@ def test_growing_a_table_keeps_its_slots(slots):
         old[place_for(old.ctypes.data, 15, slot & -(2**32))] = slot
     kernels.copy_slots(old.ctypes.data, 16, new.ctypes.data, SIZE - 1)
     check_table(new, held)
+
+
+@given(st.sets(st.tuples(TAGS, st.integers(0, 5)), max_size=16), st.sampled_from([32, 64, 128]))
+def test_a_table_grows_where_it_is(slots, size):
+    """Or says that it is not in order; then, too, all slots are there."""
+    held = {(tag << 32) | (number + 1) for tag, number in slots}
+    table = np.zeros(size, np.int64)
+    for slot in held:
+        table[place_for(table.ctypes.data, 15, slot & -(2**32))] = slot
+    if kernels.spread_slots(table.ctypes.data, 16, size - 1):
+        check_table(table, held)
+    else:
+        assert sorted(table[table != 0].tolist()) == sorted(held)
+
+
+@pytest.mark.parametrize("tag", [2**31 - 1, -1])
+def test_a_table_that_lost_its_order_is_made_anew(tag):
+    """Slots that all want the last bucket go round, over others that have not moved yet."""
+
+    class Roomy(Anonymous):
+        def in_place(self, array, length):
+            return room[:length]
+
+    room = np.zeros(32, np.int64)
+    held = {(tag << 32) | (number + 1) for number in range(16)}
+    for slot in held:
+        room[place_for(room.ctypes.data, 15, slot & -(2**32))] = slot
+    table = wider(Roomy(), room[:16], 16, 20)
+    assert (table.ctypes.data == room.ctypes.data) == (tag != -1)
+    check_table(table, held)
+
+
+def test_a_large_pool_grows_where_it_is():
+    pool, reference = Pool(1, (INT,), ((0,),)), np.random.default_rng(7).permutation(600_000)
+    moves = set()
+    for start in range(0, 600_000, 20_000):
+        pool.begin()
+        pool.merge(reference[start : start + 20_000, None], reference[start : start + 20_000] + 1)
+        moves.add((pool.arrays.slots.ctypes.data, pool.slice_index(0).heads.ctypes.data, len(pool.arrays.slots)))
+    pool.begin()
+    keys = np.arange(-5, 600_005)[:, None]
+    present = (keys >= 0) & (keys < 600_000)
+    assert (pool.weights_of(keys) == np.where(present, keys + 1, 0)).all()
+    assert all(pool.records_in_slice(0, (key,)).size == 1 for key in range(0, 600_000, 9973))
+    large = [move for move in moves if 8 * move[2] >= LARGE]
+    assert len({size for _, _, size in large}) > 1
+    assert len({where for where, _, _ in large}) == 1
 
 
 def test_bytes_are_counted_exactly():

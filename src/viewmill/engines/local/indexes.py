@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewmill.engines.local import layout
-from viewmill.engines.local.kernels import copy_slots
+from viewmill.engines.local.kernels import copy_slots, spread_slots
 from viewmill.engines.local.memory import Memory, Shared
 from viewmill.engines.local.tables import SMALLEST_TABLE, load_limit, table_size
 
@@ -76,7 +76,7 @@ class SliceIndex:
         words = self.words
         words[layout.COLUMNS] = address(self._positions)
         words[layout.LINKS] = address(self.links)
-        if words[layout.HEADS] != address(self.heads):
+        if (words[layout.HEADS], words[layout.HEAD_ROOM]) != (address(self.heads), len(self.heads)):
             words[layout.HEADS] = address(self.heads)
             words[layout.HEAD_ROOM] = len(self.heads)
             words[layout.CHAIN_MASK] = len(self.heads) - 1
@@ -91,7 +91,13 @@ def positions_at(where: int, memory: Shared) -> Ints:
 
 def wider(memory: Memory, old: Ints, used: int, entries: int) -> Ints:
     """A table for so many entries, with those of the old one's part in use, which is given up."""
-    new: Ints = memory.array((table_size(entries),), np.int64)
+    size = table_size(entries)
+    same = memory.in_place(old, size) if used == len(old) else None
+    if same is not None:
+        if spread_slots(address(same), used, size - 1):
+            return same
+        old, used = same, size
+    new: Ints = memory.array((size,), np.int64)
     copy_slots(address(old), used, address(new), len(new) - 1)
     memory.release(old)
     return new

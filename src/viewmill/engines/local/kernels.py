@@ -26,10 +26,12 @@ from viewmill.engines.local.raw import CHUNK, Int, peek, peek_byte, poke, room_f
 from viewmill.engines.local.records import journalled, weights_at
 from viewmill.engines.local.tables import copy_slots as copy_slots_words
 from viewmill.engines.local.tables import record_in
+from viewmill.engines.local.tables import spread_slots as spread_slots_words
 
 POOLS = Library("pools")
 
 copy_slots = POOLS.export(copy_slots_words)
+spread_slots = POOLS.export(spread_slots_words)
 
 
 @POOLS.export

@@ -59,6 +59,12 @@ class CFunction:
     def __call__(self, *arguments: int) -> int:
         return self._call(*arguments)
 
+    @cached_property
+    def brief(self) -> Callable[..., int]:
+        """The same for calls of a microsecond: other threads of Python wait for them."""
+        kind = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(self._words.parameters))
+        return cast(Callable[..., int], kind(self.address))
+
     @property
     def is_at_hand(self) -> bool:
         """Nothing has to be compiled for it."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import mmap
+import platform
+import sys
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,8 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 
 LARGE = 2**21
 """Bytes from which on an array has address space to grow into."""
-_SPARE = 8
-_FLAGS = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0) | getattr(mmap, "MAP_NORESERVE", 0)
+_SPARES = (1024, 8)  # how many times as long its addresses are: as many as the system gives
+_NO_RESERVE = 0x4000 if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64") else 0
+_FLAGS = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0) | _NO_RESERVE
 
 
 class Memory(Protocol):
@@ -25,6 +28,9 @@ class Memory(Protocol):
 
     def longer(self, array: NDArray[Any], length: int) -> NDArray[Any]:
         """An array that starts with this one, of this memory, which is not needed any more, and goes on with zeros."""
+
+    def in_place(self, array: NDArray[Any], length: int) -> NDArray[Any] | None:
+        """The same where the array is; None if there is no room, or if others may look at what is half done."""
 
     def release(self, array: NDArray[Any]) -> None:
         """An array of this memory is not needed any more. Views that readers still hold stay readable."""
@@ -40,20 +46,27 @@ class Shared(Memory, Protocol):
 class Anonymous:
     """Memory of this process. The system hands out pages when they are first written.
 
-    A large array is the start of a region several times as long, most of which is only addresses. It grows where it
-    is: nothing is copied, and no page is handed out twice.
+    A large array is the start of a region many times as long, most of which is only addresses. It grows where it is:
+    nothing is copied, and no page is handed out twice. (Where the system itself runs on a virtual machine, new pages
+    may take ten times as long as copying to old ones.)
     """
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         size = _bytes(shape, dtype)
-        region = _region(_SPARE * size) if size >= LARGE else None
-        return np.zeros(shape, dtype) if region is None else _start_of(region, shape, dtype)
+        for spare in _SPARES if size >= LARGE else ():
+            region = _region(spare * size)
+            if region is not None:
+                return _start_of(region, shape, dtype)
+        return np.zeros(shape, dtype)
 
     def longer(self, array: NDArray[Any], length: int) -> NDArray[Any]:
+        same = self.in_place(array, length)
+        return _copied(self, array, (length, *array.shape[1:])) if same is None else same
+
+    def in_place(self, array: NDArray[Any], length: int) -> NDArray[Any] | None:
         shape, region = (length, *array.shape[1:]), _region_of(array)
-        if region is not None and _bytes(shape, array.dtype) <= len(region):
-            return _start_of(region, shape, array.dtype)
-        return _copied(self, array, shape)
+        fits = region is not None and _bytes(shape, array.dtype) <= len(region)
+        return _start_of(region, shape, array.dtype) if region is not None and fits else None
 
     def release(self, array: NDArray[Any]) -> None:
         pass

@@ -497,7 +497,7 @@ class Pool:
         block[layout.CAPACITY] = len(arrays.live)
         block[layout.ENTRY_LIMIT] = len(arrays.journal) if self.journalled else -1
         block[layout.OUT_LIMIT] = len(arrays.out)
-        if block[layout.SLOTS] != address(arrays.slots):
+        if (block[layout.SLOTS], block[layout.SLOT_ROOM]) != (address(arrays.slots), len(arrays.slots)):
             block[layout.SLOTS] = address(arrays.slots)
             block[layout.SLOT_ROOM] = len(arrays.slots)
             block[layout.MASK] = len(arrays.slots) - 1

@@ -146,6 +146,10 @@ class Region:
         self.release(array)
         return new
 
+    def in_place(self, array: NDArray[Any], length: int) -> NDArray[Any] | None:
+        """Never: whoever takes over from a process that was killed wants to find what was there."""
+        return None
+
     def release(self, array: NDArray[Any]) -> None:
         """Its span is given up by `settle`: until then, whoever has not heard of it finds what was there."""
         if array.nbytes:

@@ -217,7 +217,7 @@ class CompiledEngine:
         encode, batch, schedule, flags = one.encode, one.address, trigger.schedule.address, self._flags_at
         mark = {("on", relation): trigger.targets}
         checks = np.array([watch.address for watch in watches if watch is not None], np.int64)
-        checks_at, count = address(checks), len(checks)
+        checks_at, count, run = address(checks), len(checks), run_checked.brief
 
         def take(row: Sequence[object], weight: int) -> bool:
             if self._last is not mark:
@@ -226,7 +226,7 @@ class CompiledEngine:
                 self._last = mark
             if not encode(row, weight):
                 return False
-            if run_checked(schedule, batch, flags, checks_at, count):
+            if run(schedule, batch, flags, checks_at, count):
                 trigger.targets.call(layout.ROLLBACK)
                 self._forget()
                 return False

@@ -162,6 +162,30 @@ def copy_slots(old: Int, old_size: Int, new: Int, mask: Int) -> Int:
     return 0
 
 
+@words
+def spread_slots(slots: Int, old_size: Int, mask: Int) -> Int:
+    """Make a larger table of one in its first slots, where it is. 0 if they are all there, but not in order.
+
+    The old table moves to the end, and from there each slot, in turn, to its home, which is before those that have not
+    moved. If it finds no room before them and is put among them, it moves again with them. Only if it went round, it
+    may stand behind buckets that are emptied later.
+    """
+    start = mask + 1 - old_size
+    for number in range(old_size):
+        poke(slots, start + number, peek(slots, number))
+    fill_with_zeros(slots, old_size)
+    ordered = 1
+    for number in range(start, mask + 1):
+        slot = peek(slots, number)
+        if slot != 0:
+            poke(slots, number, 0)
+            place = place_for(slots, mask, slot & UPPER)
+            poke(slots, place, slot)
+            if place < home(slot & UPPER, mask):
+                ordered = 0
+    return ordered
+
+
 @inlined_words
 def fill_with_zeros(base: Int, count: Int) -> None:
     for at in range(count):
