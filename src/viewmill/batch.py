@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import TypeAlias
 
 from viewmill.catalog import RelationInfo
-from viewmill.engines.local.pending import PendingData
+from viewmill.engines.local.pending import Pending, PendingData, PendingInsert, PendingRows
 from viewmill.errors import BindError, DataError
-from viewmill.intake import Given, Row, given_columns, given_rows, held, is_columnar, key_alone, whole_row
+from viewmill.intake import Given, Row, given_columns, given_rows, held, is_columnar, key_alone, whole_row, whole_rows
 from viewmill.tables import BaseTable, Draft
 from viewmill.wording import quoted
 
@@ -33,49 +33,53 @@ class Batch:
         self._commit = commit
         self._drafts: dict[str, Draft] = {}
         self._columns: list[PendingData] = []
+        self._inserted: dict[str, object] = {}  # whole columns which are all that changes in a table
         self._open = True
 
     def insert(self, table: str, data: object) -> None:
         """Add rows."""
-        base = self._table(table, "insert into")
+        base, data = self._table(table, "insert into"), held(data)
         if self._takes_columns(base, data):
-            self._columns.append(PendingData(base.info, held(data), 1))
+            self._columns.append(PendingData(base.info, data, 1))
             return
-        draft = self._draft(base)
-        with draft.atomic():
-            for given in given_rows(data, base.info):
-                draft.insert(whole_row(given, base.info))
+        rows, is_first = whole_rows(data, base.info), base.info.name not in self._drafts
+        self._draft(base).insert_all(rows)
+        if is_first and is_columnar(data):
+            self._inserted[base.info.name] = data
 
     def delete(self, table: str, data: object) -> None:
         """Remove rows, given whole, or by name with only the primary key."""
-        base = self._table(table, "delete from")
+        base, data = self._table(table, "delete from"), held(data)
         check_deletable(base.info)
-        if self._takes_columns(base, data) and not _has_key_alone(data, base.info):
-            self._columns.append(PendingData(base.info, held(data), -1))
+        are_whole = is_columnar(data) and not _has_key_alone(data, base.info)
+        if are_whole and not base.keeps_rows:
+            self._columns.append(PendingData(base.info, data, -1))
             return
+        whole = whole_rows(data, base.info) if are_whole else []
+        given = [] if are_whole else given_rows(data, base.info)
         draft = self._draft(base)
         with draft.atomic():
-            for given in given_rows(data, base.info):
-                _delete(given, base, draft)
+            for row in whole:
+                draft.delete(row)
+            for other in given:
+                _delete(other, base, draft)
 
     def update(self, table: str, data: object) -> None:
         """Replace rows by whole new ones with the same primary key."""
         base = self._table(table, "update")
         check_updatable(base.info)
-        draft = self._draft(base)
+        rows, draft = whole_rows(held(data), base.info), self._draft(base)
         with draft.atomic():
-            for given in given_rows(data, base.info):
-                draft.update(whole_row(given, base.info))
+            for row in rows:
+                draft.update(row)
 
     def overwrite(self, table: str, data: object) -> None:
         """Replace all rows by these. Views take only what differs."""
         base = self._table(table, "overwrite")
         check_overwritable(base.info)
-        draft = self._draft(base)
-        with draft.atomic():
-            draft.clear()
-            for given in given_rows(data, base.info):
-                draft.insert(whole_row(given, base.info))
+        rows, draft = whole_rows(held(data), base.info), self._draft(base)
+        draft.clear()
+        draft.insert_all(rows)
 
     def changes(self) -> NetChange:
         """The checked net change of every table that changes."""
@@ -94,9 +98,13 @@ class Batch:
         if kind is None:
             self._commit(self)
 
-    def columns(self) -> list[PendingData]:
-        """What came as whole columns, for relations that keep no rows, in order."""
-        return self._columns
+    def pending(self, changes: NetChange) -> list[Pending]:
+        """These changes for the engine, as columns where they came as such, and what is not kept here, in order."""
+        return [*(self._kept(name, rows) for name, rows in changes.items()), *self._columns]
+
+    def _kept(self, name: str, rows: dict[Row, int]) -> Pending:
+        info = self._drafts[name].info
+        return PendingInsert(info, rows, self._inserted[name]) if name in self._inserted else PendingRows(info, rows)
 
     def _table(self, table: str, verb: str) -> BaseTable:
         if not self._open:
@@ -104,6 +112,7 @@ class Batch:
         return self._find(table, verb)
 
     def _draft(self, base: BaseTable) -> Draft:
+        self._inserted.pop(base.info.name, None)
         return self._drafts.setdefault(base.info.name, Draft(base))
 
     def _takes_columns(self, base: BaseTable, data: object) -> bool:

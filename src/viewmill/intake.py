@@ -14,6 +14,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from viewmill.algebra.functions import NAN
+from viewmill.arrow import arrow_type
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.errors import DataError
 from viewmill.given import ArrowColumn, GivenColumn, PandasColumn
@@ -68,6 +70,31 @@ def given_columns(data: object, info: RelationInfo) -> dict[str, GivenColumn] | 
         return None
     names = _header(data.column_names, info)
     return {name: ArrowColumn(data.column(i), name, info) for i, name in enumerate(names)}
+
+
+def whole_rows(data: object, info: RelationInfo) -> list[Row]:
+    """All rows of any supported container, complete: every value converted, and every column checked."""
+    columns = given_columns(data, info)
+    if columns is not None and len(columns) == len(info.columns):
+        try:
+            return list(zip(*(_fitted(columns[column.name], column) for column in info.columns), strict=True))
+        except Misfit:
+            pass  # the first row that is wrong says so
+    return [whole_row(given, info) for given in given_rows(data, info)]
+
+
+def _fitted(given: GivenColumn, column: ColumnInfo) -> list[object]:
+    """The values of a whole column, converted; those of the column's own type in Arrow are as they should be."""
+    array = given.arrow()
+    if array is None or array.type != arrow_type(column.type):
+        values = [fit(value, column.type) for value in given.values()]
+    else:
+        values = array.to_pylist()
+        if column.type.is_floating:
+            values = [NAN if value != value else value for value in values]
+    if not column.nullable and None in values:
+        raise Misfit("is NULL")
+    return values
 
 
 def whole_row(given: Given, info: RelationInfo) -> Row:

@@ -24,7 +24,7 @@ from viewmill.batch import Batch, NetChange
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.engines.local import LocalEngine
-from viewmill.engines.local.pending import PendingData, PendingRows
+from viewmill.engines.local.pending import Pending
 from viewmill.errors import BindError, DataError, UnsupportedError
 from viewmill.intake import Row
 from viewmill.output import Presentation, present
@@ -168,24 +168,24 @@ class Mill(Scripted):
                         "the mill changed while this batch was open; nothing of the batch was applied",
                         hint="change the mill only through the batch until its block ends",
                     )
-                self._commit(batch.changes(), batch.columns())
+                changes = batch.changes()
+                self._commit(changes, batch.pending(changes))
 
         return Batch(self._definitions.table, commit)
 
     def _renew_singles(self) -> None:
         """Tables that take single rows the quick way, and how."""
-        trusted = [table for table in self._definitions.tables.values() if not table.keeps_rows]
-        quick = self._engine.is_compiled and not self._subscriptions.followed
+        tables = self._definitions.tables.values()
         self._singles = {}
-        if quick:
-            self._singles |= {table.info.name: self._single(table, self._singles) for table in trusted}
+        if self._engine.is_compiled and not self._subscriptions.followed:
+            self._singles |= {table.info.name: self._single(table, self._singles) for table in tables}
 
     def _single(self, table: BaseTable, valid: dict[str, Single]) -> Single:
         """A function that takes one row by the quick way; false if there is none, or it is not for this row.
 
         It is called a hundred thousand times a second, so it looks up nothing that can be known before.
         """
-        lock, take = self._lock, None
+        lock, take, keeps_rows = self._lock, None, table.keeps_rows
 
         def single(data: object, weight: int) -> bool:
             nonlocal take
@@ -196,8 +196,11 @@ class Mill(Scripted):
                     return False
                 if take is None:
                     take = self._engine.single(table.info.name) or _never
-                if not take(data[0], weight):
+                row = data[0]
+                if (keeps_rows and not table.takes(row, weight)) or not take(row, weight):
                     return False
+                if keeps_rows:
+                    table.commit({row: weight})
                 table.touched = True
                 self._version += 1
                 self._state += 1
@@ -220,20 +223,20 @@ class Mill(Scripted):
                 case _:
                     assert_never(statement)
 
-    def _commit(self, changes: NetChange, columns: Sequence[PendingData] = ()) -> None:
-        if not changes and not columns:
+    def _commit(self, changes: NetChange, pending: Sequence[Pending]) -> None:
+        if not pending:
             return
         followed = self._subscriptions.followed
         before = {name: self.read(name) for name in followed if self._definitions.views[name].presentation.cuts}
         try:
-            changed = self._applied(changes, columns, frozenset(followed))
+            changed = self._applied(changes, pending, frozenset(followed))
         except BaseException:
             self._renew_singles()  # the engine may be another
             raise
         for name, rows in changes.items():
             self._definitions.tables[name].commit(rows)
-        for pending in columns:
-            self._definitions.tables[pending.relation].touched = True
+        for change in pending:
+            self._definitions.tables[change.relation].touched = True
         self._version += 1
         self._state += 1
         if not self._singles or not self._engine.is_compiled:
@@ -241,13 +244,10 @@ class Mill(Scripted):
         self._subscriptions.notify({name: self._changes(name, changed[name], before.get(name)) for name in followed})
 
     def _applied(
-        self, changes: NetChange, columns: Sequence[PendingData], followed: frozenset[str]
+        self, changes: NetChange, pending: Sequence[Pending], followed: frozenset[str]
     ) -> dict[str, dict[Row, Number]]:
         try:
-            if columns:
-                rows = [PendingRows(self._definitions.tables[name].info, rows) for name, rows in changes.items()]
-                return self._engine.apply_pending([*rows, *columns], followed)
-            return self._engine.apply(changes, followed)
+            return self._engine.apply_pending(pending, followed)
         except DataError:
             if not all(table.keeps_rows for table in self._definitions.tables.values()):
                 raise

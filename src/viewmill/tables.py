@@ -11,8 +11,9 @@ Streams and tables with `stored = false` keep no rows, so their drafts can only 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 
 from viewmill.catalog import RelationInfo
 from viewmill.errors import DataError
@@ -28,14 +29,21 @@ class BaseTable:
         self.rows: dict[Row, int] = {}
         self.by_key: dict[Row, Row] = {}
         self.touched = False  # has any change been committed, kept or not
-        self._key_positions = tuple(info.names.index(name) for name in info.primary_key)
+        self.key: Callable[[Row], Row] = _picker([info.names.index(name) for name in info.primary_key])
+        """The primary key of a row."""
 
     @property
     def keeps_rows(self) -> bool:
         return self.info.stored and self.info.kind == "table"
 
-    def key(self, row: Row) -> Row:
-        return tuple(row[i] for i in self._key_positions)
+    def takes(self, row: tuple[object, ...], weight: int) -> bool:
+        """Whether a row may be added (1) or removed (-1), if it is a row of the table at all."""
+        try:
+            if weight < 0:
+                return self.rows.get(row, 0) > 0
+            return not self.info.primary_key or self.key(row) not in self.by_key
+        except (TypeError, IndexError):
+            return False
 
     def commit(self, changes: dict[Row, int]) -> None:
         """Take checked changes. Cannot fail."""
@@ -55,6 +63,16 @@ class BaseTable:
             self.by_key.update((self.key(row), row) for row, weight in changes.items() if weight > 0)
 
 
+def _picker(places: list[int]) -> Callable[[Row], Row]:
+    match places:
+        case []:
+            return lambda row: ()
+        case [place]:
+            return lambda row: (row[place],)
+        case _:
+            return itemgetter(*places)
+
+
 class Draft:
     """Pending changes to one table: each operation sees those before it."""
 
@@ -65,12 +83,24 @@ class Draft:
         self._touched: dict[Row, dict[Row, None]] = {}  # rows by key; a dict keeps the order of arrival
 
     @property
+    def info(self) -> RelationInfo:
+        return self._table.info
+
+    @property
     def changes(self) -> dict[Row, int]:
         """The net change: rows with weights other than 0."""
         return {row: weight for row, weight in self._changes.items() if weight}
 
     def insert(self, row: Row) -> None:
         self._add(row, 1)
+
+    def insert_all(self, rows: list[Row]) -> None:
+        """The same for many rows. Cannot fail, so there is nothing to undo."""
+        changes, touched, key = self._changes, self._touched, self._table.key
+        for row in rows:
+            changes[row] = changes.get(row, 0) + 1
+        for row in rows if self._table.info.primary_key else ():
+            touched.setdefault(key(row), {})[row] = None
 
     def delete(self, row: Row) -> None:
         if self._table.keeps_rows and self._count(row) < 1:
@@ -124,7 +154,9 @@ class Draft:
                 raise self._not_there(row)
         if not (self._table.info.primary_key and self._table.keeps_rows):
             return
-        for key in self._touched:
+        for key, touched in self._touched.items():
+            if len(touched) == 1 and key not in self._table.by_key and self._changes[next(iter(touched))] <= 1:
+                continue  # a new row
             rows = self._rows_of_key(key)
             if sum(map(self._count, rows)) > 1:
                 raise DataError(

@@ -65,7 +65,8 @@ def _whole(value: object, type_: Type) -> int:
         return int(value)
     if isinstance(value, numbers.Real):
         value = float(value)
-    if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
+    is_number = value.is_finite() if isinstance(value, Decimal) else isinstance(value, float) and math.isfinite(value)
+    if isinstance(value, float | Decimal) and is_number and value == int(value):
         return int(value)
     raise Misfit(f"is not {_article(type_)}")
 

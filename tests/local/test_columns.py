@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewmill import types
+from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.engines.local.columns import Column, encode_column, encoder_for
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.scalars import NULL
 from viewmill.engines.local.values import TooWide, encode
+from viewmill.errors import DataError
+from viewmill.intake import given_rows, whole_row, whole_rows
 from viewmill.values import Misfit, fit
 
 # --- columns of every kind, with the values at which something changes among the others
@@ -134,6 +137,22 @@ def agrees(array, type_):
 @given(columns(), st.sampled_from(TARGETS))
 def test_every_kind_into_every_type(array, type_):
     assert agrees(array, type_)
+
+
+@given(columns(), st.sampled_from(TARGETS), st.booleans())
+def test_whole_columns_are_rows(array, type_, nullable):
+    """The rows of a table with one column are what fits of its values, one by one, to the bit; or the same error."""
+    info = RelationInfo("t", (ColumnInfo("a", type_, nullable),))
+    table = pa.table({"a": array})
+
+    def said(read):
+        try:
+            return repr(read())
+        except (DataError, OverflowError, ValueError) as error:
+            return type(error), str(error)
+
+    expected = said(lambda: [whole_row(row, info) for row in given_rows(table, info)])
+    assert said(lambda: whole_rows(table, info)) == expected
 
 
 # Conversions that have a way of their own. It is taken only if every value is plain, so columns are short.

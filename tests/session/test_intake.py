@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -13,7 +14,7 @@ import pytest
 from viewmill import types
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.errors import DataError
-from viewmill.intake import given_rows, key_alone, whole_row
+from viewmill.intake import given_rows, key_alone, whole_row, whole_rows
 
 ORDERS = RelationInfo(
     "orders",
@@ -31,7 +32,20 @@ EMPTY = (2, None, None, None, None)
 
 
 def rows(data):
-    return [whole_row(given, ORDERS) for given in given_rows(data, ORDERS)]
+    """All at once, which says the same as one by one."""
+    again = list(data) if isinstance(data, Iterator) else data
+    found = said(lambda: whole_rows(again, ORDERS))
+    assert repr(found) == repr(said(lambda: [whole_row(given, ORDERS) for given in given_rows(again, ORDERS)]))
+    if isinstance(found, DataError):
+        raise found
+    return found
+
+
+def said(read):
+    try:
+        return read()
+    except DataError as error:
+        return error
 
 
 def refused(data):

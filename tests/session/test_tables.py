@@ -124,6 +124,27 @@ def test_what_is_not_stored_is_not_checked():
     assert base.rows == {} and base.touched
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab"))), st.lists(st.integers(0, 3), unique=True))
+def test_many_rows_at_once_are_each_of_them(rows, there):
+    outcomes = []
+    for at_once in (True, False):
+        base = table(*((key, "a") for key in there))
+        draft = Draft(base)
+        draft.insert((9, "z"))
+        if at_once:
+            draft.insert_all(rows)
+        for row in () if at_once else rows:
+            draft.insert(row)
+        try:
+            draft.check()
+        except DataError as error:
+            outcomes.append(error.message)
+        else:
+            base.commit(draft.changes)
+            outcomes.append((base.rows, base.by_key))
+    assert outcomes[0] == outcomes[1]
+
+
 @given(st.lists(st.tuples(st.sampled_from(["insert", "delete", "update"]), st.integers(0, 3), st.sampled_from("ab"))))
 def test_batches_equal_single_operations(operations):
     """A batch whose operations are each allowed alone does what they do one by one."""

@@ -1,13 +1,15 @@
-"""TPC-H as Spark has it: tables in Parquet, and changes that follow from the keys of orders alone.
+"""TPC-H as Spark has it: tables in Parquet, and changes that follow from the keys of orders and parts alone.
 
-The hash of an order says what becomes of it and of its items, all in one batch:
+The hash of an order says what becomes of it and of its items, all in one batch; that of a part, what becomes of the
+suppliers' offers of it:
 
     0                                                                      1
     | arrive in batch 0, 1, ... | leave in 0, 1, ... | change in 0, 1, ... | stay
 
 The tables at the start, every batch, and the tables at the end are therefore filters over what was generated. Nothing
-has to be remembered, at any scale. A batch touches its share of the orders and of the items: a quarter arrives, a
-quarter leaves, half of it is updated, as the old row deleted and the new one inserted.
+has to be remembered, at any scale. A batch touches its share of the orders, items and offers: a quarter arrives, a
+quarter leaves, half of it is updated, as the old row deleted and the new one inserted. Every query reads a table that
+changes.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pyspark.sql import functions as F
 from viewmill.bench.queries import TABLES, arrow_schemas
 from viewmill.errors import BindError
 
-_KEYS = {"orders": "o_orderkey", "lineitem": "l_orderkey"}
+_KEYS = {"orders": "o_orderkey", "lineitem": "l_orderkey", "partsupp": "ps_partkey"}
 _FATE = "fate"
 _STEPS = 2**20
 
@@ -38,6 +40,7 @@ _UPDATES = {
         "l_shipmode": "element_at(array('AIR', 'MAIL', 'RAIL', 'SHIP', 'TRUCK'), "
         "cast(pmod(l_orderkey + l_linenumber, 5) as int) + 1)",
     },
+    "partsupp": {"ps_availqty": "pmod(ps_availqty + 77, 9999) + 1", "ps_supplycost": "ps_supplycost + 1"},
 }
 
 
@@ -50,12 +53,12 @@ class Delta:
 
 
 class Changing:
-    """The tables under so many batches, each of which touches this share of the orders and their items."""
+    """The tables under so many batches, each of which touches this share of the orders, their items, and the offers."""
 
     def __init__(self, spark: SparkSession, folder: Path, batches: int, share: float) -> None:
         if batches * share > 1:
             raise BindError(
-                f"{batches} batches with {share:g} of the orders each would touch orders twice",
+                f"{batches} batches with {share:g} of the rows each would touch rows twice",
                 hint="measure fewer or smaller batches",
             )
         self._spark, self._folder = spark, folder
@@ -130,7 +133,7 @@ class Changing:
         return F.col(_FATE) >= 2 * self.batches
 
     def _without(self, name: str, gone: Column) -> DataFrame:
-        """A table without the orders of some fates; `fate` is still there if it has orders."""
+        """A table without the rows of some fates; `fate` is still there if rows have one."""
         rows = self._table(name)
         if name not in _KEYS:
             return rows

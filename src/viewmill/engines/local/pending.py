@@ -65,6 +65,17 @@ class PendingRows:
         return Columns(self.count, words.ctypes.data, words, keep)
 
 
+class PendingInsert(PendingRows):
+    """Rows that were given as whole columns, which compiled code takes as they are."""
+
+    def __init__(self, info: RelationInfo, rows: Mapping[Row, int], data: object) -> None:
+        super().__init__(info, rows)
+        self._data = data
+
+    def columns(self, taker: Columnar) -> Columns:
+        return taker.encode(self._data) or super().columns(taker)
+
+
 def _point(words: NDArray[np.int64], place: int, codes: NDArray[np.int64], keep: list[object]) -> None:
     keep.append(codes)
     words[2 * place], words[2 * place + 1] = codes.ctypes.data, 1

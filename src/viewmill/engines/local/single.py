@@ -2,7 +2,8 @@
 
 For each relation a Python function is written that takes a row of plain values (an int for a bigint, a Decimal for a
 decimal, and so on) and packs the codes of the columns in use into a buffer, which is the batch. Anything else about a
-row is for the general path, which knows what to do and what to say.
+row is for the general path, which knows what to do and what to say. If the rows of a table are kept, all values are
+looked at, and must be just as they are kept: a decimal has all of its digits.
 """
 
 from __future__ import annotations
@@ -44,20 +45,23 @@ class OneRow:
 
 
 def is_plain(info: RelationInfo) -> bool:
-    """Whether the relation has a function of this kind: its rows are trusted, and of types that are quickly told."""
+    """Whether the relation has a function of this kind: its rows are of types that are quickly told."""
     known = ("decimal", "string", "date", "double", "boolean", *INTEGER_BITS)
-    return info.kind == "table" and not info.stored and all(c.type.name in known for c in info.columns)
+    return info.kind == "table" and all(c.type.name in known for c in info.columns)
 
 
 def _encoder(info: RelationInfo, places: list[int], buffer: bytearray, dictionary: Dictionary) -> Encode:
-    names: dict[str, Any] = {"Decimal": Decimal, "date": date, "code": dictionary.code, "whole_number": _whole_number}
+    names: dict[str, Any] = {"Decimal": Decimal, "date": date, "code": dictionary.code, "is_text": _is_text}
+    names["whole_number"] = _no_number if info.stored else _whole_number
     form = "".join("d" if info.columns[i].type.is_floating else "q" for i in places)
     names["pack"] = struct.Struct(f"={form}q").pack_into
     names["buffer"] = buffer
-    names |= {f"known_v{i}": {} for i in places if info.columns[i].type.name == "decimal"}
+    names |= {f"known_v{i}": {} for i, column in enumerate(info.columns) if column.type.name == "decimal"}
     lines = ["def encode(row, weight):", f"    if len(row) != {len(info.columns)}:", "        return False"]
-    for i in places:
-        lines += [f"    v{i} = row[{i}]", *(f"    {line}" for line in _column(f"v{i}", info.columns[i]))]
+    for i, column in enumerate(info.columns):
+        if i in places or info.stored:
+            column_lines = _column(f"v{i}", column, used=i in places)
+            lines += [f"    v{i} = row[{i}]", *(f"    {line}" for line in column_lines)]
     lines += [f"    pack(buffer, 0, {''.join(f'v{i}, ' for i in places)}weight)", "    return True"]
     exec("\n".join(lines), names)
     encode: Encode = names["encode"]
@@ -73,14 +77,27 @@ def _whole_number(value: Decimal, unit: int) -> int:
     return whole
 
 
-def _column(v: str, column: ColumnInfo) -> list[str]:
-    lines = _plain(v, column)
+def _no_number(value: Decimal, unit: int) -> int:
+    """A decimal with other digits than those of its column is not kept as it is."""
+    raise ValueError(value)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+def _column(v: str, column: ColumnInfo, *, used: bool) -> list[str]:
+    lines = _plain(v, column, used=used)
     if not column.nullable or column.type.is_floating:  # NULL is no double: it has a code, but no value to pack
         return lines
     return [f"if {v} is None:", f"    {v} = {NULL}", f"el{lines[0]}", *lines[1:]]
 
 
-def _plain(v: str, column: ColumnInfo) -> list[str]:
+def _plain(v: str, column: ColumnInfo, *, used: bool) -> list[str]:
     """Lines that turn a value into its code, or leave the function."""
     type_ = column.type
     match type_.name:
@@ -97,7 +114,7 @@ def _plain(v: str, column: ColumnInfo) -> list[str]:
                 f'            whole = int(text.replace(".", "") if {plain} else whole_number({v}, {10**type_.scale}))',
                 "        except (ValueError, ArithmeticError):",
                 "            return False",
-                f"        if not -{limit} < whole < {limit}:",
+                f'        if not -{limit} < whole < {limit} or (whole == 0 and text[0] == "-"):',
                 "            return False",
                 f"        if len(known_{v}) < {_REMEMBERED}:",
                 f"            known_{v}[text] = whole",
@@ -106,7 +123,8 @@ def _plain(v: str, column: ColumnInfo) -> list[str]:
                 "    return False",
             ]
         case "string":
-            return [f"if type({v}) is str:", f"    {v} = code({v})", "else:", "    return False"]
+            is_text = f"type({v}) is str and ({v}.isascii() or is_text({v}))"
+            return [f"if {is_text}:", f"    {v} = code({v})" if used else "    pass", "else:", "    return False"]
         case "date":
             return [
                 f"if type({v}) is date:",
