@@ -1,9 +1,9 @@
 """Refreshing views on Spark against computing them anew with Spark SQL on cached tables, in one run on one machine.
 
-Batches insert, update and delete orders, their items, and offers of parts (`spark_data.py`). They are cached DataFrames when the clock
-starts, as the tables are that Spark SQL computes from, of which only columns that a query reads are cached. The first
-three batches of a mill and the first run of a query are not counted. In the end every view is compared with Spark SQL's
-answer.
+Batches insert, update and delete orders, their items, and offers of parts (`spark_data.py`). They are cached DataFrames
+when the clock starts, as the tables are that Spark SQL computes from, of which only columns that a query reads are
+cached. The first three batches of a mill and the first run of a query are not counted. In the end every view is
+compared with Spark SQL's answer.
 """
 
 from __future__ import annotations
