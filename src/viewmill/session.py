@@ -45,15 +45,12 @@ from viewmill.verification import Verification, compare
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from viewmill.engines.local.single import Single
     from viewmill.spark_mill import SparkMill
 
 
-def _never(row: Sequence[object], weight: int) -> bool:
-    return False
-
-
-Single: TypeAlias = Callable[[object, int], bool]
-"""Takes data with a weight if it is a single row; false if it is left to the general way."""
+Quick: TypeAlias = Callable[[object, int], bool]
+"""Takes data that is a single row: to insert (1), to delete (-1) or to update (0); false if that is left to a batch."""
 
 
 @overload
@@ -107,7 +104,7 @@ class Mill(Scripted):
         super().__init__(dialect=dialect)
         self._engine = LocalEngine()
         self._subscriptions = Subscriptions()
-        self._singles: dict[str, Single] = {}
+        self._singles: dict[str, Quick] = {}
         self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
 
     def _install(self, definitions: Definitions, words: str) -> None:
@@ -149,6 +146,9 @@ class Mill(Scripted):
 
     def update(self, table: str, data: object) -> None:
         """Replace rows by whole new ones with the same primary key."""
+        single = self._singles.get(table)
+        if single is not None and single(data, 0):
+            return
         with self.batch() as batch:
             batch.update(table, data)
 
@@ -180,28 +180,39 @@ class Mill(Scripted):
         if self._engine.is_compiled and not self._subscriptions.followed:
             self._singles |= {table.info.name: self._single(table, self._singles) for table in tables}
 
-    def _single(self, table: BaseTable, valid: dict[str, Single]) -> Single:
+    def _single(self, table: BaseTable, valid: dict[str, Quick]) -> Quick:
         """A function that takes one row by the quick way; false if there is none, or it is not for this row.
 
         It is called a hundred thousand times a second, so it looks up nothing that can be known before.
         """
-        lock, take, keeps_rows = self._lock, None, table.keeps_rows
+        lock, keeps_rows, engine = self._lock, table.keeps_rows, self._engine
+        ways: Single | None = None
 
         def single(data: object, weight: int) -> bool:
-            nonlocal take
-            if type(data) is not list or len(data) != 1 or type(data[0]) is not tuple:
+            nonlocal ways
+            if type(data) is not list or len(data) != 1:
                 return False
+            row = data[0]
             with lock:
                 if self._singles is not valid:  # the mill has changed since this was looked up
                     return False
-                if take is None:
-                    take = self._engine.single(table.info.name) or _never
-                row = data[0]
-                if (keeps_rows and not table.takes(row, weight)) or not take(row, weight):
+                if ways is None:
+                    ways = engine.single(table.info.name)
+                if ways is None:
+                    del valid[table.info.name]
                     return False
-                if keeps_rows:
-                    table.commit({row: weight})
-                table.touched = True
+                if not keeps_rows:
+                    if type(row) is not tuple or not weight or not ways.take(row, weight):
+                        return False
+                    table.touched = True
+                else:
+                    changes = table.single(row, weight)
+                    if changes is None:
+                        return False
+                    is_taken = ways.exchange(*changes) if len(changes) == 2 else ways.take(*next(iter(changes.items())))
+                    if not is_taken:
+                        return False
+                    table.commit(changes)
                 self._version += 1
                 self._state += 1
             return True
@@ -268,6 +279,7 @@ class Mill(Scripted):
             difference = {row: after.get(row, 0) - before.get(row, 0) for row in {**before, **after}}
             changed[name] = {row: count for row, count in difference.items() if count}
         self._engine = engine
+        self._renew_singles()
         return changed
 
     def _changes(self, name: str, change: Mapping[Row, Number], before: Result | None) -> Changes:

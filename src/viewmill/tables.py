@@ -36,14 +36,31 @@ class BaseTable:
     def keeps_rows(self) -> bool:
         return self.info.stored and self.info.kind == "table"
 
-    def takes(self, row: tuple[object, ...], weight: int) -> bool:
-        """Whether a row may be added (1) or removed (-1), if it is a row of the table at all."""
+    def single(self, given: object, weight: int) -> dict[Row, int] | None:
+        """What inserting a row (1), removing one (-1) or updating one (0) changes, if what is given is a row at all.
+
+        None if it is to be looked at more closely, by a draft.
+        """
         try:
+            if type(given) is dict:
+                return self._without_key(given) if weight < 0 else None
+            if type(given) is not tuple:
+                return None
             if weight < 0:
-                return self.rows.get(row, 0) > 0
-            return not self.info.primary_key or self.key(row) not in self.by_key
-        except (TypeError, IndexError):
-            return False
+                return {given: -1} if self.rows.get(given, 0) > 0 else None
+            old = self.by_key.get(self.key(given)) if self.info.primary_key else None
+            if weight:
+                return {given: 1} if old is None else None
+            return {old: -1, given: 1} if old is not None and old != given else None
+        except (TypeError, IndexError, KeyError):
+            return None
+
+    def _without_key(self, given: dict[str, object]) -> dict[Row, int] | None:
+        key = tuple(given[name] for name in self.info.primary_key)
+        old = self.by_key.get(key) if len(given) == len(key) else None
+        # What is equal may be of another type, such as True for 1.
+        same = old is not None and all(type(a) is type(b) for a, b in zip(key, self.key(old), strict=True))
+        return {old: -1} if old is not None and same else None
 
     def commit(self, changes: dict[Row, int]) -> None:
         """Take checked changes. Cannot fail."""

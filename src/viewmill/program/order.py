@@ -6,6 +6,12 @@ Information about variables flows from left to right. Cheapest first: conditions
 look-ups of whole keys and of one record by a primary key, small things (batches) before large ones, short slices
 before long ones and before scans, values last (a weight of 0 skips them), and what can fail only for rows that passed
 everything else.
+
+One batch is enough to start from. Where a relation is joined with itself by way of others, the second one waits until
+something connects both: rows of it are looked up for those that were found, and not each of them paired with each.
+
+    d_n(s) * d_n(c) * supplier(k, s) * item(k, o) * orders(o, c)
+        =>   d_n(s) * supplier(k, s) * item(k, o) * orders(o, c) * d_n(c)
 """
 
 from __future__ import annotations
@@ -60,14 +66,20 @@ def _ordered(factors: list[Expr], bound: frozenset[str], found: Found | None) ->
         if not ready:
             missing = sorted(set().union(*map(inputs, factors)) - known)
             raise InternalError(f"no factor can be run: {', '.join(missing)} is never bound")
-        chosen = min(ready, key=lambda factor: _cost(factor, known, found))
+        is_started = any(map(_is_batch, done))
+        chosen = min(ready, key=lambda factor: _cost(factor, known, found, is_started))
         factors.remove(chosen)
         done.append(order(chosen, frozenset(known), found))
         known |= set(schema(chosen))
     return done
 
 
-def _cost(factor: Expr, known: set[str], found: Found | None) -> tuple[int, float]:
+def _is_batch(factor: Expr) -> bool:
+    """Rows that come from batches alone."""
+    return bool(schema(factor)) and not isinstance(factor, Lift) and not relations(factor)
+
+
+def _cost(factor: Expr, known: set[str], found: Found | None, is_started: bool) -> tuple[int, float]:
     produced = set(schema(factor))
     free = len(produced - known)
     match factor:
@@ -80,7 +92,7 @@ def _cost(factor: Expr, known: set[str], found: Found | None) -> tuple[int, floa
         case Value():
             return (9, 0)
         case _ if not relations(factor):
-            return (2, free)
+            return (6, 0) if is_started and free and not produced & known and _is_batch(factor) else (2, free)
         case Relation() | DeltaRelation() | Exists() | Product() | AggSum() | Sum() if not free:
             return (3, 0)
         case Relation(name, fields, vars_) if found is not None:

@@ -7,7 +7,7 @@ have no place in a pool: a mill that meets one goes on interpreted, slower and e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from viewmill.types import Type
 if TYPE_CHECKING:  # what needs the compiler is imported when something is compiled
     from viewmill.engines.local.pending import Pending
     from viewmill.engines.local.run import CompiledEngine
+    from viewmill.engines.local.single import Single
 
 COMPILE_AFTER = 1000
 """Rows that are interpreted before anything is compiled."""
@@ -150,8 +151,8 @@ class LocalEngine:
         }
         self._fast, self._wide = None, True
 
-    def single(self, relation: str) -> Callable[[Sequence[object], int], bool] | None:
-        """A quick function for single rows of a relation, if there is one: false if it left a row to `apply`."""
+    def single(self, relation: str) -> Single | None:
+        """The quick way for single rows of a relation, if there is one."""
         if self._fast is None or relation not in self.program.triggers:
             return None
         return self._fast.single(relation)

@@ -29,6 +29,8 @@ from viewmill.engines.local.tables import record_in
 from viewmill.engines.local.tables import spread_slots as spread_slots_words
 
 POOLS = Library("pools")
+LOOKUPS = Library("lookups")
+"""What only Python calls, and mostly nobody: it is compiled when it is needed."""
 
 copy_slots = POOLS.export(copy_slots_words)
 spread_slots = POOLS.export(spread_slots_words)
@@ -107,7 +109,7 @@ def touch(block: Int, record: Int) -> Int:
     return 0
 
 
-@POOLS.export
+@LOOKUPS.export
 def look_up(block: Int, keys: Int, total: Int, out: Int) -> Int:
     """The weights of many keys, 0 where there are none."""
     tags, records = room_for_chunk(), room_for_chunk()
@@ -143,7 +145,7 @@ def find_all(block: Int, request: Int) -> Int:
     return 0
 
 
-@POOLS.export
+@LOOKUPS.export
 def find(block: Int, key: Int) -> Int:
     """The living record of the key at an address, or -1."""
     width = peek(block, WIDTH)
@@ -153,37 +155,37 @@ def find(block: Int, key: Int) -> Int:
     return record
 
 
-@POOLS.export
+@LOOKUPS.export
 def first(block: Int, number: Int, key: Int) -> Int:
     """The first living record of a slice with the sub-key at an address, or -1."""
     return first_of_chain(block, number, key)
 
 
-@POOLS.export
+@LOOKUPS.export
 def after(block: Int, number: Int, record: Int) -> Int:
     """The next living record of the slice, or -1."""
     return next_of_chain(block, number, record)
 
 
-@POOLS.export
+@LOOKUPS.export
 def root(block: Int, number: Int, key: Int) -> Int:
     """The root of the tree of an ordered index with the sub-key at an address, or -1."""
     return root_at(block, number, key)
 
 
-@POOLS.export
+@LOOKUPS.export
 def add_up(block: Int, number: Int, top: Int, lane: Int, low: Int, high: Int, flags: Int) -> Int:
     """The sum of a lane over the keys in (low, high] of a tree."""
     return sum_between(block, number, top, lane, low, high, flags)
 
 
-@POOLS.export
+@LOOKUPS.export
 def outermost(block: Int, number: Int, top: Int, lane: Int, side: Int) -> Int:
     """The least record of a tree (`side` 0), or the greatest (1), with a weight in a lane, or -1."""
     return first_of_tree(block, number, top, lane, side)
 
 
-@POOLS.export
+@LOOKUPS.export
 def following(block: Int, number: Int, record: Int, lane: Int, side: Int) -> Int:
     """The next record from that side on with a weight in a lane, or -1."""
     return next_of_tree(block, number, record, lane, side)

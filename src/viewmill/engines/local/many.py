@@ -67,6 +67,11 @@ class Group:
         """Call a function of every pool (`layout.MERGE` and so on)."""
         return call_each(self._at, len(self.pools), word) if self.pools else 0
 
+    def call_briefly(self, word: int) -> None:
+        """The same if there is little to do."""
+        if self.pools:
+            call_each.brief(self._at, len(self.pools), word)
+
     def check(self, flags: int) -> None:
         """Raise what the flags stand for, if it is memory that could not be had."""
         for pool in self.pools:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from viewmill.catalog import RelationInfo
 from viewmill.engines.interpreter.tables import Row
 from viewmill.engines.local.values import encode
-from viewmill.intake import given_rows, whole_row
+from viewmill.intake import whole_rows
 
 if TYPE_CHECKING:  # what needs the compiler is imported when something is compiled
     from viewmill.engines.local.columnar import Columnar, Columns
@@ -55,14 +55,16 @@ class PendingRows:
     def columns(self, taker: Columnar) -> Columns:
         from viewmill.engines.local.columnar import Columns
 
-        words = np.zeros(2 * len(self._info.columns) + 2, np.int64)
-        keep: list[object] = [words]
-        for i, column in enumerate(self._info.columns):
-            if column.name in taker.used:
-                codes = (encode(row[i], column.type, taker.dictionary) for row in self._rows)
-                _point(words, i, np.fromiter(codes, np.int64, self.count), keep)
-        _point(words, len(self._info.columns), np.fromiter(self._rows.values(), np.int64, self.count), keep)
-        return Columns(self.count, words.ctypes.data, words, keep)
+        columns, rows, words = self._info.columns, self.count, [0] * (2 * len(self._info.columns) + 2)
+        used = [i for i, column in enumerate(columns) if column.name in taker.used]
+        codes = [encode(row[i], columns[i].type, taker.dictionary) for i in used for row in self._rows]
+        codes += self._rows.values()
+        memory = np.array(codes, np.int64)  # in one piece, since most batches of rows are small
+        start = memory.ctypes.data
+        for at, place in enumerate([*used, len(columns)]):
+            words[2 * place : 2 * place + 2] = start + 8 * at * rows, 1
+        pairs = np.array(words, np.int64)
+        return Columns(rows, pairs.ctypes.data, pairs, [memory])
 
 
 class PendingInsert(PendingRows):
@@ -98,8 +100,7 @@ class PendingData:
     def rows(self) -> dict[Row, int]:
         net: dict[Row, int] = {}
         weights = itertools.repeat(self._weight) if isinstance(self._weight, int) else self._weight.tolist()
-        for given, weight in zip(given_rows(self._data, self._info), weights, strict=False):
-            row = whole_row(given, self._info)
+        for row, weight in zip(whole_rows(self._data, self._info), weights, strict=False):
             net[row] = net.get(row, 0) + weight
         return {row: weight for row, weight in net.items() if weight}
 

@@ -10,7 +10,7 @@ computes.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 
@@ -38,7 +38,7 @@ from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.ready import Ready
 from viewmill.engines.local.scalars import CannotLower, same_form
-from viewmill.engines.local.single import OneRow, is_plain
+from viewmill.engines.local.single import OneRow, Single, is_plain
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading, plan_trigger
@@ -205,8 +205,8 @@ class CompiledEngine:
         self._last, self._dirty = {**self._last, **self._dirty}, {}
         return changes
 
-    def single(self, relation: str) -> Callable[[Sequence[object], int], bool] | None:
-        """A function that takes one row with its weight, whole and at once; false: nothing was done."""
+    def single(self, relation: str) -> Single | None:
+        """What takes single rows of a relation the quick way, if it can be done."""
         trigger, info = self._trigger(relation), self._catalog.relations[relation]
         above = any(name in self.program.triggers for name in self.program.views)
         watches = [self._watch(name) for name in self.fallible]
@@ -217,23 +217,33 @@ class CompiledEngine:
         encode, batch, schedule, flags = one.encode, one.address, trigger.schedule.address, self._flags_at
         mark = {("on", relation): trigger.targets}
         checks = np.array([watch.address for watch in watches if watch is not None], np.int64)
-        checks_at, count, run = address(checks), len(checks), run_checked.brief
+        checks_at, count, run, second = address(checks), len(checks), run_checked.brief, one.size
 
         def take(row: Sequence[object], weight: int) -> bool:
             if self._last is not mark:
-                self._end_last()
-                trigger.targets.call(layout.BEGIN)
-                self._last = mark
-            if not encode(row, weight):
+                start()
+            if not encode(row, weight, 0):
                 return False
-            if run(schedule, batch, flags, checks_at, count):
-                trigger.targets.call(layout.ROLLBACK)
-                self._forget()
-                return False
-            return True
+            return not run(schedule, batch, 1, flags, checks_at, count) or undo()
 
-        take.keep = one, checks  # type: ignore[attr-defined]
-        return take
+        def exchange(old: Sequence[object], new: Sequence[object]) -> bool:
+            if self._last is not mark:
+                start()
+            if not encode(old, -1, 0) or not encode(new, 1, second):
+                return False
+            return not run(schedule, batch, 2, flags, checks_at, count) or undo()
+
+        def start() -> None:
+            for group in self._last.values():
+                group.call_briefly(layout.BEGIN)
+            self._last = mark
+
+        def undo() -> bool:
+            trigger.targets.call(layout.ROLLBACK)
+            self._forget()
+            return False
+
+        return Single(take, exchange, (one, checks))
 
     def _end_last(self) -> None:
         """The batch before is over: its journals are not needed any more."""

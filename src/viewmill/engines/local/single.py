@@ -1,9 +1,10 @@
 """Single rows, from Python values to committed stores in a few microseconds.
 
 For each relation a Python function is written that takes a row of plain values (an int for a bigint, a Decimal for a
-decimal, and so on) and packs the codes of the columns in use into a buffer, which is the batch. Anything else about a
-row is for the general path, which knows what to do and what to say. If the rows of a table are kept, all values are
-looked at, and must be just as they are kept: a decimal has all of its digits.
+decimal, and so on) and packs the codes of the columns in use into a buffer, which is the batch: of one row, or of two
+where one takes the place of the other. Anything else about a row is for the general path, which knows what to do and
+what to say. If the rows of a table are kept, all values are looked at, and must be just as they are kept: a decimal has
+all of its digits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import struct
 from collections.abc import Callable, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,23 +24,37 @@ from viewmill.engines.local.indexes import address
 from viewmill.engines.local.scalars import NULL
 from viewmill.types import INTEGER_BITS
 
-Encode = Callable[[Sequence[object], int], bool]
-"""Put a row with a weight into the buffer; false if it is not made of plain values."""
+Encode = Callable[[Sequence[object], int, int], bool]
+"""Put a row with a weight into the buffer, so many bytes behind its start; false if it is not made of plain values."""
 
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 _REMEMBERED = 4096  # decimals of a column whose codes are looked up: that takes a third of the time
 
 
+class Single(NamedTuple):
+    """Functions that take a change of a relation, whole and at once; false: nothing was done."""
+
+    take: Callable[[Sequence[object], int], bool]
+    """A row with its weight."""
+    exchange: Callable[[Sequence[object], Sequence[object]], bool]
+    """A row that is there, for another."""
+    keep: object
+    """What they work on, by address."""
+
+
 class OneRow:
-    """Room for one row of a relation. `address` and `encode` are what is needed to run it."""
+    """Room for a row of a relation, or two. `address` and `encode` are what is needed to run it."""
 
     def __init__(self, info: RelationInfo, used: frozenset[str], dictionary: Dictionary) -> None:
         places = [i for i, column in enumerate(info.columns) if column.name in used]
-        self._buffer = bytearray(8 * (len(places) + 1))
+        stride = len(places) + 1
+        self.size = 8 * stride
+        """Bytes of a row."""
+        self._buffer = bytearray(2 * self.size)
         base = address(np.frombuffer(self._buffer, np.uint8))
         self._words = np.zeros(2 * len(info.columns) + 2, np.int64)
         for at, place in enumerate([*places, len(info.columns)]):
-            self._words[2 * place] = base + 8 * at
+            self._words[2 * place : 2 * place + 2] = base + 8 * at, stride
         self.address = address(self._words)
         self.encode = _encoder(info, places, self._buffer, dictionary)
 
@@ -57,12 +72,12 @@ def _encoder(info: RelationInfo, places: list[int], buffer: bytearray, dictionar
     names["pack"] = struct.Struct(f"={form}q").pack_into
     names["buffer"] = buffer
     names |= {f"known_v{i}": {} for i, column in enumerate(info.columns) if column.type.name == "decimal"}
-    lines = ["def encode(row, weight):", f"    if len(row) != {len(info.columns)}:", "        return False"]
+    lines = ["def encode(row, weight, at):", f"    if len(row) != {len(info.columns)}:", "        return False"]
     for i, column in enumerate(info.columns):
         if i in places or info.stored:
             column_lines = _column(f"v{i}", column, used=i in places)
             lines += [f"    v{i} = row[{i}]", *(f"    {line}" for line in column_lines)]
-    lines += [f"    pack(buffer, 0, {''.join(f'v{i}, ' for i in places)}weight)", "    return True"]
+    lines += [f"    pack(buffer, at, {''.join(f'v{i}, ' for i in places)}weight)", "    return True"]
     exec("\n".join(lines), names)
     encode: Encode = names["encode"]
     return encode

@@ -102,9 +102,9 @@ def _swap_all(blocks: Int, count: Int) -> None:
 
 
 @words
-def _checked(schedule: Int, batch: Int, flags: Int, watches: Int, count: Int) -> Int:
-    """Run a trigger with a batch of one row after a batch of its own, then what must not fail after it."""
-    failed = scheduled(schedule, batch, 1, flags, 1, 1)
+def _checked(schedule: Int, batch: Int, rows: Int, flags: Int, watches: Int, count: Int) -> Int:
+    """Run a trigger after a batch of its own, then what must not fail after it."""
+    failed = scheduled(schedule, batch, rows, flags, 1, 1)
     for i in range(count):
         if failed == 0:
             failed = _run(peek(watches, i), flags, 0)
