@@ -31,4 +31,4 @@ _NAMES: dict[str, Any] = {
 def compiled(source: str) -> CFunction:
     """The function `run(env, batch, rows, flags)` of the source."""
     name = "code-" + hashlib.blake2b(source.encode(), digest_size=12).hexdigest()
-    return Library(name).export(SourceFunction(source, _NAMES))
+    return Library(name, waits=True).export(SourceFunction(source, _NAMES))

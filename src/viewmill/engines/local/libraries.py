@@ -29,6 +29,17 @@ from viewmill.cache import directory, keep
 from viewmill.engines.local.wordcode import WordFunction, WordModule
 
 _SPEED = 3
+_LONG = 50_000
+"""Characters of assembly that may be optimised less, if there are more: it takes a tenth of the time, and such code is
+as fast with it, since it mostly waits for memory."""
+_A_FEW_PASSES = (
+    "always_inliner",
+    "sroa",
+    "simplify_cfg",
+    "instruction_combine",
+    "simplify_cfg",
+    "dead_code_elimination",
+)
 
 
 @cache
@@ -83,9 +94,11 @@ class CFunction:
 
 
 class Library:
-    def __init__(self, name: str, *, kept: bool = True) -> None:
+    def __init__(self, name: str, *, kept: bool = True, waits: bool = False) -> None:
+        """What `waits` for memory, somebody may wait for: if it is long, it is compiled in less time."""
         self.name = name
         self._kept = kept
+        self._waits = waits
         self._exports: list[WordFunction] = []
         self._code: bytes | None = None
 
@@ -148,13 +161,21 @@ class Library:
         source = ir.Module(self.name)
         for function in self._exports:
             WordModule(source).export(function)
-        module = llvm.parse_assembly(str(source))
+        assembly = str(source)
+        module = llvm.parse_assembly(assembly)
         module.verify()
         machine = _machine()
-        tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED)
-        builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=_SPEED))
+        few = self._waits and len(assembly) > _LONG
+        (_a_few_passes() if few else builder.getModulePassManager()).run(module, builder)
         return cast(bytes, machine.emit_object(module))
+
+
+def _a_few_passes() -> Any:
+    manager = llvm.create_new_module_pass_manager()
+    for name in _A_FEW_PASSES:
+        getattr(manager, f"add_{name}_pass")()
+    return manager
 
 
 @cache
