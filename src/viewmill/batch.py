@@ -10,6 +10,7 @@ exception, not at all.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeAlias
@@ -26,11 +27,18 @@ NetChange: TypeAlias = dict[str, dict[Row, int]]
 
 
 class Batch:
-    """Pending changes. Made by `Mill.batch()`."""
+    """Pending changes. Made by `Mill.batch()`.
 
-    def __init__(self, find: Callable[[str, str], BaseTable], commit: Callable[[Batch], None]) -> None:
+    What is given may change before the block ends, and is what it was when it was given. Only if nothing comes between,
+    since the batch is of one change and committed `at_once`, need nothing be copied.
+    """
+
+    def __init__(
+        self, find: Callable[[str, str], BaseTable], commit: Callable[[Batch], None], *, at_once: bool = False
+    ) -> None:
         self._find = find
         self._commit = commit
+        self._at_once = at_once
         self._drafts: dict[str, Draft] = {}
         self._columns: list[PendingData] = []
         self._inserted: dict[str, object] = {}  # whole columns which are all that changes in a table
@@ -38,18 +46,18 @@ class Batch:
 
     def insert(self, table: str, data: object) -> None:
         """Add rows."""
-        base, data = self._table(table, "insert into"), held(data)
+        base, data = self._table(table, "insert into"), self._held(data)
         if self._takes_columns(base, data):
             self._columns.append(PendingData(base.info, data, 1))
             return
         rows, is_first = whole_rows(data, base.info), base.info.name not in self._drafts
         self._draft(base).insert_all(rows)
-        if is_first and is_columnar(data):
+        if self._at_once and is_first and is_columnar(data):
             self._inserted[base.info.name] = data
 
     def delete(self, table: str, data: object) -> None:
         """Remove rows, given whole, or by name with only the primary key."""
-        base, data = self._table(table, "delete from"), held(data)
+        base, data = self._table(table, "delete from"), self._held(data)
         check_deletable(base.info)
         are_whole = is_columnar(data) and not _has_key_alone(data, base.info)
         if are_whole and not base.keeps_rows:
@@ -114,6 +122,12 @@ class Batch:
     def _draft(self, base: BaseTable) -> Draft:
         self._inserted.pop(base.info.name, None)
         return self._drafts.setdefault(base.info.name, Draft(base))
+
+    def _held(self, data: object) -> object:
+        """Arrow's columns do not change."""
+        pandas = sys.modules.get("pandas")
+        is_frame = pandas is not None and isinstance(data, pandas.DataFrame)
+        return data.copy() if is_frame and not self._at_once else held(data)  # type: ignore[attr-defined]
 
     def _takes_columns(self, base: BaseTable, data: object) -> bool:
         return not base.keeps_rows and is_columnar(data)

@@ -42,7 +42,13 @@ class ArrowColumn:
                     f"a timestamp in column {quoted(self.name)} of {titled(self.info)} has nanoseconds",
                     hint="timestamps have microseconds; round them before passing them in",
                 ) from None
-        values: list[object] = column.to_pylist()
+        try:
+            values: list[object] = column.to_pylist()
+        except (OverflowError, ValueError) as error:  # Python's years end with 9999
+            raise DataError(
+                f"a value in column {quoted(self.name)} of {titled(self.info)} cannot be read: {error}",
+                hint="dates are from 0001-01-01 to 9999-12-31; leave out what is beyond, or make it NULL",
+            ) from None
         return values
 
     def arrow(self) -> pa.ChunkedArray:

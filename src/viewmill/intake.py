@@ -89,7 +89,10 @@ def _fitted(given: GivenColumn, column: ColumnInfo) -> list[object]:
     if array is None or array.type != arrow_type(column.type):
         values = [fit(value, column.type) for value in given.values()]
     else:
-        values = array.to_pylist()
+        try:
+            values = array.to_pylist()
+        except (OverflowError, ValueError) as error:  # a date that Python does not have
+            raise Misfit(str(error)) from None
         if column.type.is_floating:
             values = [NAN if value != value else value for value in values]
     if not column.nullable and None in values:

@@ -133,7 +133,7 @@ class Mill(Scripted):
         single = self._singles.get(table)
         if single is not None and single(data, 1):
             return
-        with self.batch() as batch:
+        with self._lock, self._batch(at_once=True) as batch:
             batch.insert(table, data)
 
     def delete(self, table: str, data: object) -> None:
@@ -141,7 +141,7 @@ class Mill(Scripted):
         single = self._singles.get(table)
         if single is not None and single(data, -1):
             return
-        with self.batch() as batch:
+        with self._lock, self._batch(at_once=True) as batch:
             batch.delete(table, data)
 
     def update(self, table: str, data: object) -> None:
@@ -149,16 +149,19 @@ class Mill(Scripted):
         single = self._singles.get(table)
         if single is not None and single(data, 0):
             return
-        with self.batch() as batch:
+        with self._lock, self._batch(at_once=True) as batch:
             batch.update(table, data)
 
     def overwrite(self, table: str, data: object) -> None:
         """Replace all rows of a table by these. Views take only what differs."""
-        with self.batch() as batch:
+        with self._lock, self._batch(at_once=True) as batch:
             batch.overwrite(table, data)
 
     def batch(self) -> Batch:
         """`with mill.batch() as batch:` changes several tables at once, or none."""
+        return self._batch(at_once=False)
+
+    def _batch(self, *, at_once: bool) -> Batch:
         state = self._state
 
         def commit(batch: Batch) -> None:
@@ -171,7 +174,7 @@ class Mill(Scripted):
                 changes = batch.changes()
                 self._commit(changes, batch.pending(changes))
 
-        return Batch(self._definitions.table, commit)
+        return Batch(self._definitions.table, commit, at_once=at_once)
 
     def _renew_singles(self) -> None:
         """Tables that take single rows the quick way, and how."""

@@ -52,7 +52,7 @@ class BaseTable:
             if weight:
                 return {given: 1} if old is None else None
             return {old: -1, given: 1} if old is not None and old != given else None
-        except (TypeError, IndexError, KeyError):
+        except Exception:  # values of other classes raise what they like when they are compared; a draft tells why
             return None
 
     def _without_key(self, given: dict[str, object]) -> dict[Row, int] | None:

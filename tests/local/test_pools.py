@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from two_maps import TwoMaps
 
-from viewmill.engines.local import hashing, kernels, layout, tables
+from viewmill.engines.local import hashing, kernels, layout, memory, tables
 from viewmill.engines.local.generated import compiled
 from viewmill.engines.local.indexes import wider
 from viewmill.engines.local.journal import LONG
@@ -632,6 +632,15 @@ def test_pools_that_come_and_go_take_no_more_room(tmp_path):
         region.settle()
         tops.append(int(region.header[TOP]))
     assert tops[0] == tops[1] == tops[2]
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_addresses_are_taken_only_where_they_are_free(free, monkeypatch):
+    """With a limit to them, those that are spare would be missing elsewhere."""
+    monkeypatch.setattr(memory, "_are_addresses_free", lambda: free)
+    array = Anonymous().array((LARGE,), np.uint8)
+    assert (Anonymous().in_place(array, 64 * LARGE) is not None) == free
+    assert Anonymous().in_place(array, 8 * LARGE) is not None
 
 
 def test_large_arrays_grow_where_they_are():

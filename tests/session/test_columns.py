@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
 
@@ -90,3 +92,37 @@ def test_a_stream_of_columns_and_a_frame(mill):
     check(mill, ("x", 1, 10), ("y", 1, 20))
     mill.insert("t", columns((3, 30, "x"), (4, 40, "x")).to_pandas())
     check(mill, ("x", 3, 80), ("y", 1, 20))
+
+
+def test_what_is_given_may_change_before_the_block_ends(mill):
+    """A frame that is used again for something else: what counts is what it was when it was given."""
+    mill.sql("CREATE TABLE feed (a INT) WITH (stored = false)")
+    mill.sql("CREATE MATERIALIZED VIEW x AS SELECT a, count(*) AS n FROM feed GROUP BY a")
+    frame, values = columns((1, 10, "x")).to_pandas(), np.array([7], np.int32)
+    fed = pandas.DataFrame({"a": [1]})
+    with mill.batch() as batch:
+        batch.insert("t", frame)
+        batch.insert("bag", pa.table({"a": pa.array(values)}))
+        batch.insert("feed", fed)
+        frame["a"], values[0], fed["a"] = 99, 8, 2
+    check(mill, ("x", 1, 10))
+    assert list(mill.view("w")) == [(7, 1)]
+    assert list(mill.view("x")) == [(1, 1)]
+    assert mill.verify("w", by="engine")
+    with mill.batch() as batch:
+        batch.delete("feed", fed.assign(a=1))
+        batch.delete("t", (gone := frame.assign(a=10)))
+        gone["a"] = 98
+    check(mill)
+    assert list(mill.view("x")) == []
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp"])
+def test_dates_that_python_does_not_have_are_refused(mill, kind):
+    mill.sql(f"CREATE TABLE days (day {kind}); CREATE MATERIALIZED VIEW d AS SELECT count(*) AS n FROM days")
+    type_, value = (pa.date32(), 2**30) if kind == "date" else (pa.timestamp("us"), 2**62)
+    with pytest.raises(DataError, match='column "day" of table "days" cannot be read'):
+        mill.insert(
+            "days", pa.table({"day": pa.array([value], pa.int32() if kind == "date" else pa.int64()).cast(type_)})
+        )
+    assert list(mill.view("d")) == [(0,)]

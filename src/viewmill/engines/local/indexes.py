@@ -92,7 +92,7 @@ def positions_at(where: int, memory: Shared) -> Ints:
 def wider(memory: Memory, old: Ints, used: int, entries: int) -> Ints:
     """A table for so many entries, with those of the old one's part in use, which is given up."""
     size = table_size(entries)
-    same = memory.in_place(old, size) if used == len(old) else None
+    same = memory.in_place(old, size) if used == len(old) < size else None
     if same is not None:
         if spread_slots(address(same), used, size - 1):
             return same

@@ -10,6 +10,8 @@ import math
 import mmap
 import platform
 import sys
+from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 LARGE = 2**21
 """Bytes from which on an array has address space to grow into."""
-_SPARES = (1024, 8)  # how many times as long its addresses are: as many as the system gives
+_SPARE, _MUCH_SPARE = 8, 1024  # how many times as long its addresses are, and if they cost nothing
 _NO_RESERVE = 0x4000 if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64") else 0
 _FLAGS = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0) | _NO_RESERVE
 
@@ -53,11 +55,8 @@ class Anonymous:
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         size = _bytes(shape, dtype)
-        for spare in _SPARES if size >= LARGE else ():
-            region = _region(spare * size)
-            if region is not None:
-                return _start_of(region, shape, dtype)
-        return np.zeros(shape, dtype)
+        region = _region((_MUCH_SPARE if _are_addresses_free() else _SPARE) * size) if size >= LARGE else None
+        return np.zeros(shape, dtype) if region is None else _start_of(region, shape, dtype)
 
     def longer(self, array: NDArray[Any], length: int) -> NDArray[Any]:
         same = self.in_place(array, length)
@@ -70,6 +69,19 @@ class Anonymous:
 
     def release(self, array: NDArray[Any]) -> None:
         pass
+
+
+@cache
+def _are_addresses_free() -> bool:
+    """Whether a process may have as many as it likes, and they do not count as memory."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        never = Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "2"
+    except (ImportError, OSError, ValueError):
+        return False
+    return limit == resource.RLIM_INFINITY and not never and bool(_NO_RESERVE)
 
 
 def _bytes(shape: tuple[int, ...], dtype: DTypeLike) -> int:

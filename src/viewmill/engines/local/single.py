@@ -3,8 +3,7 @@
 For each relation a Python function is written that takes a row of plain values (an int for a bigint, a Decimal for a
 decimal, and so on) and packs the codes of the columns in use into a buffer, which is the batch: of one row, or of two
 where one takes the place of the other. Anything else about a row is for the general path, which knows what to do and
-what to say. If the rows of a table are kept, all values are looked at, and must be just as they are kept: a decimal has
-all of its digits.
+what to say. If the rows of a table are kept, values must be just as they are kept: a decimal has all of its digits.
 """
 
 from __future__ import annotations
@@ -74,9 +73,8 @@ def _encoder(info: RelationInfo, places: list[int], buffer: bytearray, dictionar
     names |= {f"known_v{i}": {} for i, column in enumerate(info.columns) if column.type.name == "decimal"}
     lines = ["def encode(row, weight, at):", f"    if len(row) != {len(info.columns)}:", "        return False"]
     for i, column in enumerate(info.columns):
-        if i in places or info.stored:
-            column_lines = _column(f"v{i}", column, used=i in places)
-            lines += [f"    v{i} = row[{i}]", *(f"    {line}" for line in column_lines)]
+        column_lines = _column(f"v{i}", column, used=i in places)
+        lines += [f"    v{i} = row[{i}]", *(f"    {line}" for line in column_lines)]
     lines += [f"    pack(buffer, at, {''.join(f'v{i}, ' for i in places)}weight)", "    return True"]
     exec("\n".join(lines), names)
     encode: Encode = names["encode"]
