@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from viewmill.engines.spark.arrivals import Arrival
 from viewmill.spark_mill import SparkMill
+
+pytestmark = pytest.mark.spark
 
 SQL = """
 CREATE TABLE part (id INT PRIMARY KEY, brand STRING) WITH (stored = false);
@@ -20,26 +19,15 @@ CREATE TABLE offer (part INT, supplier INT, cost INT, PRIMARY KEY (part, supplie
 CREATE MATERIALIZED VIEW v AS SELECT brand, count(DISTINCT supplier) AS n FROM part JOIN offer ON part.id = offer.part
     WHERE supplier NOT IN (SELECT id FROM supplier WHERE bad) GROUP BY brand
 """
+COSTS = "CREATE MATERIALIZED VIEW costs AS SELECT supplier, sum(cost) AS total FROM offer GROUP BY supplier"
 OFFERS = [(part, (part * 7 + k) % 20, part + k) for part in range(30) for k in range(4)]
 
 
-def test_each_row_once_and_none_that_does_not_count():
-    rows = pa.record_batch({"a": [1, 1, 2, 3, 3, None, None], "b": ["x", "x", "y", "z", "w", "u", "u"]})
-    net = Arrival(rows, np.array([1, -1, 2, -1, 1, 1, 1])).net()
-    assert net.rows.schema == rows.schema
-    found = {tuple(row.values()): int(n) for row, n in zip(net.rows.to_pylist(), net.counts, strict=True)}
-    assert found == {(2, "y"): 2, (3, "z"): -1, (3, "w"): 1, (None, "u"): 2}
-    inserted = Arrival(rows, np.ones(7, np.int64))
-    assert inserted.net() is inserted
-    assert Arrival(rows).net().counts is None
-    assert Arrival(rows[:2], np.array([1, -1])).net().rows.num_rows == 0
-
-
-@pytest.mark.spark
-def test_updates_that_a_view_does_not_see(spark: SparkSession, tmp_path: Path):
+@pytest.mark.parametrize("more", ["", COSTS], ids=["alone", "beside a view that sees them"])
+def test_updates_that_a_view_does_not_see(spark: SparkSession, tmp_path: Path, more: str):
     """Which suppliers may have changed is asked in two blocks, in one of rows that have waited: both must agree."""
     with SparkMill(spark, str(tmp_path / "checkpoint"), buckets=2) as mill:
-        mill.sql(SQL)
+        mill.sql(f"{SQL}; {more}")
         mill.apply(
             part=spark.createDataFrame([(i, f"brand {i % 5}") for i in range(30)], "id int, brand string"),
             supplier=spark.createDataFrame([(i, i % 6 == 0) for i in range(20)], "id int, bad boolean"),

@@ -146,12 +146,7 @@ class Units:
 
 def waiting(arrival: Arrival) -> str:
     """The store in which a change waits for others."""
-    return waiting_for(arrival.name)
-
-
-def waiting_for(name: str) -> str:
-    """The same by the name of what arrives."""
-    return f"{name} waiting"
+    return f"{arrival.name} waiting"
 
 
 def fits(expr: Expr, target: Target, places: Mapping[str, Place]) -> bool:

@@ -67,6 +67,8 @@ class Found:
 class HeldEngine(CompiledEngine):
     """Stores in shared memory."""
 
+    _exact = True  # a batch may be read in several blocks, in some of them after it has waited in a store
+
     def __init__(
         self,
         program: Program,

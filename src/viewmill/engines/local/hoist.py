@@ -15,6 +15,10 @@ counts by itself, even if another one takes it away again, and there is one set 
 
     let d_set_1(k) = Sum[k](Exists(d_L(k, c)) * {c > 3})        where `Exists(d_L(k, c))` is any row, with weight 1
     Q(p) += Sum[p](Exists(d_set_1(k)) * M(k, p))
+
+It does no harm as long as all terms have the same one: what is taken from each of its keys is given back. In a program
+that is distributed, one term may read the batch as it comes and another after it has waited in a store, where rows that
+cancel are gone. There, sets are what they are (`Source.exact`).
 """
 
 from __future__ import annotations
@@ -77,10 +81,11 @@ def _members(body: Expr) -> Expr:
 
 
 def is_any_row(factor: Expr, sources: Sources) -> bool:
-    """`Exists(d_R(a, b))` of the batch itself."""
-    return (
-        isinstance(factor, Exists) and isinstance(factor.body, DeltaRelation) and sources(factor.body).kind == "batch"
-    )
+    """`Exists(d_R(a, b))` of the batch itself, where that is any row of it."""
+    if not isinstance(factor, Exists) or not isinstance(factor.body, DeltaRelation):
+        return False
+    source = sources(factor.body)
+    return source.kind == "batch" and not source.exact
 
 
 def hoist_batches(expr: Expr, sources: Sources, new_set: NewSet) -> Expr:

@@ -16,11 +16,11 @@ from viewmill.program.nodes import Trigger
 
 
 def known_plan(
-    trigger: Trigger, info: RelationInfo, placed: Mapping[str, Source], make: Callable[[], TriggerPlan]
+    trigger: Trigger, info: RelationInfo, placed: Mapping[str, Source], exact: bool, make: Callable[[], TriggerPlan]
 ) -> TriggerPlan:
     """The plan of a trigger, which `make` makes if it is not known."""
     sources = [_told(placed[name]) for name in sorted(placed)]
-    return remembered("plan", (trigger, info, sources), TriggerPlan, make)
+    return remembered("plan", (trigger, info, sources, exact), TriggerPlan, make)
 
 
 def _told(source: Source) -> tuple[object, ...]:

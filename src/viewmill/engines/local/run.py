@@ -54,6 +54,8 @@ class Declined(Exception):
 class CompiledEngine:
     """Stores in pools. Made from the tables of an interpreter, or extended from another."""
 
+    _exact = False  # sets of a batch, which only have to be large enough where all terms read the same batch
+
     def __init__(
         self, program: Program, catalog: Catalog, tables: Mapping[str, Table], *, memory: Memory | None = None
     ) -> None:
@@ -482,7 +484,11 @@ class CompiledEngine:
 
     def _planned(self, info: RelationInfo) -> TriggerPlan:
         trigger = self.program.triggers[info.name]
-        return known_plan(trigger, info, self._placed, lambda: plan_trigger(self.program, info, self._placed))
+
+        def make() -> TriggerPlan:
+            return plan_trigger(self.program, info, self._placed, exact=self._exact)
+
+        return known_plan(trigger, info, self._placed, self._exact, make)
 
     def pool(self, name: str) -> Pool:
         return self._pools[name]

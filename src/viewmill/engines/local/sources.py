@@ -22,7 +22,7 @@ class Source:
     """Rows to read.
 
     `nullable` are the keys that may be NULL; `counts`: its weights are numbers of rows, 0 or more; `single` are sets of
-    keys of which each is found in one record at most.
+    keys of which each is found in one record at most. `exact`: a row of the batch that another one takes away is none.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Source:
     nullable: frozenset[str] = frozenset()
     counts: bool = False
     single: tuple[frozenset[str], ...] = ()
+    exact: bool = False
 
     @property
     def stride(self) -> int:

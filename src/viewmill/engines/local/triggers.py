@@ -63,9 +63,12 @@ class TriggerPlan:
         return tuple(dict.fromkeys(pool for f in self.functions for pool in f.writes if pool not in own))
 
 
-def plan_trigger(program: Program, info: RelationInfo, placed: Mapping[str, Source]) -> TriggerPlan:
+def plan_trigger(
+    program: Program, info: RelationInfo, placed: Mapping[str, Source], *, exact: bool = False
+) -> TriggerPlan:
+    """`exact`: sets of the batch are without rows that cancel (see `hoist.py`)."""
     plan = TriggerPlan(info.name, info.names)
-    _Planner(plan, placed, info).add_all(program.triggers[info.name].statements)
+    _Planner(plan, placed, info, exact=exact).add_all(program.triggers[info.name].statements)
     return plan
 
 
@@ -94,10 +97,13 @@ def plan_changes(view: ViewPlan, placed: Mapping[str, Source]) -> TriggerPlan:
 
 
 class _Planner:
-    def __init__(self, plan: TriggerPlan, placed: Mapping[str, Source], info: RelationInfo | None) -> None:
+    def __init__(
+        self, plan: TriggerPlan, placed: Mapping[str, Source], info: RelationInfo | None, *, exact: bool = False
+    ) -> None:
         self._plan = plan
         self._placed = placed
         self._info = info
+        self._exact = exact
         self._sets: dict[object, str] = {}
 
     def add_all(self, statements: Iterable[Statement]) -> None:
@@ -237,7 +243,7 @@ class _Planner:
             raise KeyError(atom.name)
         nullable = frozenset(column.name for column in self._info.columns if column.nullable)
         types = tuple(column.type for column in self._info.columns)
-        return Source(atom.name, "batch", self._info.names, types, BIGINT, "", nullable=nullable)
+        return Source(atom.name, "batch", self._info.names, types, BIGINT, "", nullable=nullable, exact=self._exact)
 
     def _weight(self, atom: Atom) -> Type:
         return self._sources(atom).weight

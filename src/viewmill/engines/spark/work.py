@@ -18,7 +18,6 @@ from viewmill.arrow import arrow_schema
 from viewmill.catalog import Catalog, ColumnInfo, RelationInfo
 from viewmill.distribute import plan
 from viewmill.distribute.nodes import WEIGHT, Anywhere, Block, Buckets, Distributed, Driver, Everywhere, Plan, Send
-from viewmill.distribute.units import waiting_for
 from viewmill.durable.files import DamagedFile, Files
 from viewmill.durable.history import Entry, snapshot_of
 from viewmill.engines.interpreter import Interpreter
@@ -55,11 +54,6 @@ class Deployed:
         """What is of a batch as it came in."""
         asked = (StoredTable(self.catalog.relations[name]).asked.name for name in self.stored)
         return frozenset((*asked, *(send.info.name for send in self.program.incoming), *self.program.source.triggers))
-
-    @cached_property
-    def awaited(self) -> frozenset[str]:
-        """What of it waits in a store for a later block."""
-        return frozenset(name for name in self.counted if waiting_for(name) in self.program.buckets.stores)
 
     @cached_property
     def known(self) -> Catalog:
