@@ -39,6 +39,18 @@ def test_news_come_in_order(data):
     assert [type(each) for each in news] == [Loading, Measuring, Cell]
 
 
+def test_growth_is_measured_in_turns(data, monkeypatch):
+    monkeypatch.setattr(measuring, "GROWTH", "10")
+    job = replace(JOB, wanted=(("changes", "1"), ("changes", "10")), tenth=Path())
+    less = {name: rows.slice(0, rows.num_rows // 2) for name, rows in data.items()}
+    found = [news for news in measure(job, data, less) if isinstance(news, Cell)]
+    assert [(cell.size, cell.scale, cell.status) for cell in found] == [
+        ("1", 0.001, "ok"),
+        ("10", 0.001, "ok"),
+        ("10", 0.0001, "ok"),
+    ]
+
+
 class Lossy(Mill):
     """Loses the first row of every larger batch."""
 

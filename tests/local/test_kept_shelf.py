@@ -130,13 +130,13 @@ def test_a_plan_is_made_once(made: Made, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_plan_that_cannot_be_read_is_made_again(
     damage: bytes, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    engine = staying(*made)
+    plans = {name: engine.code(name) for name in made[0].triggers}
     monkeypatch.setattr(cache, "directory", lambda: tmp_path / "plans")
     monkeypatch.setattr(cache, "WORTH_IT", 0.0)
-    engine = staying(*made)
     for _ in range(2):
         with Kept.create(tmp_path / "bucket", *made) as kept:
-            for name in made[0].triggers:
-                assert kept._engine.code(name) == engine.code(name)
+            assert {name: kept._engine.code(name) for name in made[0].triggers} == plans
         kept_plans = list((tmp_path / "plans").glob("plan-*"))
         assert len(kept_plans) == len(made[0].triggers)
         for file in kept_plans:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -84,6 +85,51 @@ def follow(
     for changes in orders.batches(batches, 0.1):
         take(mill, changes, stored=stored)
         check(mill, spark, orders.tables)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["feed", "stored"])
+def test_any_column_of_any_table(spark, tables, tmp_path, stored):
+    touch(spark, tables, tmp_path, ["q02", "q11", "q16", "q22"], batches=2, stored=stored)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("stored", [False, True], ids=["feed", "stored"])
+def test_any_column_of_any_table_under_all_views(spark, tables, tmp_path, stored):
+    touch(spark, tables, tmp_path, list(tpch_queries()), batches=4, stored=stored)
+
+
+def touch(
+    spark: SparkSession, tables: data.Data, folder: Path, names: list[str], *, batches: int, stored: bool
+) -> None:
+    """Each batch changes all tables, and of a row also columns that no view reads."""
+    random = np.random.default_rng(5)
+    now = {name: pa.table(rows) for name, rows in tables.items()}
+    away = {name: rows.slice(0, 0) for name, rows in now.items()}
+    mill = mill_of(spark, folder, names, stored=stored)
+    mill.apply(**now)
+    check(mill, spark, now)
+    for _ in range(batches):
+        changes = {}
+        for name, there in now.items():
+            fate = random.choice(["stays", "changes", "goes"], len(there), p=[0.8, 0.15, 0.05])
+            before, gone = (there.filter(pa.array(fate == word)) for word in ("changes", "goes"))
+            after = mixed(before, key_of(mill, name), random)
+            changes[name] = Changed(away[name], gone, before, after)
+            now[name] = pa.concat_tables([there.filter(pa.array(fate == "stays")), after, away[name]]).combine_chunks()
+            away[name] = gone
+        take(mill, changes, stored=stored)
+        check(mill, spark, now)
+
+
+def mixed(rows: pa.Table, key: tuple[str, ...], random: np.random.Generator) -> pa.Table:
+    """One column that is not in the key has its values in another order."""
+    place = int(random.choice([at for at, name in enumerate(rows.column_names) if name not in key]))
+    order = pa.array(random.permutation(len(rows)))
+    return rows.set_column(place, rows.schema.field(place), rows.column(place).take(order))
+
+
+def key_of(mill: SparkMill, table: str) -> tuple[str, ...]:
+    return mill._definitions.catalog.relations[table].primary_key
 
 
 @pytest.mark.parametrize("names", [["q01"], ["q03"], ["q01", "q06"]], ids="+".join)

@@ -91,7 +91,7 @@ def variables(scalar: Scalar) -> frozenset[str]:
 
 # Left out of the operations that give a value whenever their arguments have one; see `functions.TOTAL`.
 _CAN_FAIL = frozenset(
-    "/ % div pmod assert_single to_date split_part rlike repeat lpad rpad date_add add_months".split()
+    "/ mean % div pmod assert_single to_date split_part rlike repeat lpad rpad date_add add_months".split()
 )
 _CAN_FAIL |= frozenset("timestamp_add trunc date_trunc ceil floor".split())
 

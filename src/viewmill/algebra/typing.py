@@ -179,7 +179,7 @@ def _call_type(op: str, args: tuple[Type, ...]) -> Type:
             return common_type(args)
         case "*":
             return reduce(times, args)
-        case "/":
+        case "/" | "mean":
             return DOUBLE if any(arg.is_floating for arg in args) else decimal(MAX_PRECISION, MAX_PRECISION)
         case "ceil" | "floor":
             return BIGINT if args[0].is_floating and len(args) == 1 else args[0]

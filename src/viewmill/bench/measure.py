@@ -4,7 +4,8 @@
 is up. The next size goes on from there, if enough is left, else from the first half again. The state is, on average,
 that of a whole stream; what is measured is not the start, where everything is small.
 
-`changes`: a mill at full size; for each size, inserts and deletes until time is up, and everything put back.
+`changes`: a mill at full size; for each size, inserts and deletes until time is up, and everything put back. Where
+growth is asked for, a mill with a tenth of the data takes turns with it, so that both meet the machine as it is.
 
 Before a measurement, every relation has had a batch of the measured size, so that nothing is compiled while the clock
 runs. After it, the view is compared with DuckDB's answer.
@@ -26,7 +27,7 @@ from viewmill.bench.data import Data
 from viewmill.bench.queries import Query, schema_sql
 from viewmill.bench.results import Cell, Phase, Size, rows_in
 from viewmill.bench.stream import Change, Churn, Piece, first_half, interleave, present, second_half, whole
-from viewmill.bench.timing import Timing, TooSlow, apply, timed
+from viewmill.bench.timing import Stopwatch, Timing, TooSlow, apply
 from viewmill.bench.truth import disagreement
 from viewmill.errors import UnsupportedError
 from viewmill.session import Mill
@@ -34,6 +35,10 @@ from viewmill.status import Status
 
 LARGE = 100_000
 """Rows in a batch while state is loaded."""
+GROWTH: Size = "1000"
+"""Rows in a batch where cost is compared with that at a tenth of the scale."""
+_TURNS = 10
+"""Parts of the measured time, where mills take turns."""
 _ENOUGH = 200
 """Batches that should be left of a stream for another measurement on it."""
 FIRST = 10_000
@@ -42,7 +47,7 @@ FIRST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one process measures. `limit` is how long loading may take."""
+    """What one process measures. `limit` is how long loading may take, `tenth` where a tenth of the data is."""
 
     query: Query
     strategy: str
@@ -51,6 +56,12 @@ class Job:
     wanted: tuple[tuple[Phase, Size], ...]
     seconds: float
     limit: float
+    tenth: Path | None = None
+
+    @property
+    def smaller(self) -> Job | None:
+        """The same with a tenth of the data."""
+        return replace(self, scale=self.scale / 10, folder=self.tenth, tenth=None) if self.tenth else None
 
     def cell(self, phase: Phase, size: Size) -> Cell:
         return Cell(self.query.name, self.strategy, phase, size, self.scale)
@@ -75,12 +86,13 @@ class Measuring:
 News: TypeAlias = Loading | Measuring | Cell
 
 
-def measure(job: Job, data: Data) -> Iterator[News]:
-    """Every wanted cell, with news of what is going on."""
+def measure(job: Job, data: Data, less: Data | None = None) -> Iterator[News]:
+    """Every wanted cell, with news of what is going on; `less` is the data of the smaller job."""
     with suppress(Exception):  # each cell will say what is wrong
         create_and_insert(job.query, job.strategy, data)  # so that compiling does not count as loading
     largest = max(_counts(job, data).values())
     full, half = _Full(job, data), _Half(job, data)
+    small = _Full(job.smaller, less) if job.smaller and less else None
     hopeless: set[Phase] = set()
     for phase, size in job.wanted:
         # At least one batch is for warming up and one to be measured, out of half of the rows.
@@ -89,7 +101,10 @@ def measure(job: Job, data: Data) -> Iterator[News]:
         elif phase in hopeless:
             yield _not_loaded(job, phase, size)
         else:
-            measuring = _inserts(job, data, size, half) if phase == "inserts" else _changes(job, data, size, full)
+            if phase == "inserts":
+                measuring = _inserts(job, data, size, half)
+            else:
+                measuring = _changes(size, [full, small] if small and size == GROWTH else [full])
             for news in _guarded(job, phase, size, measuring):
                 if isinstance(news, Cell) and news.status == "slow":
                     hopeless.add(phase)  # other sizes would load the same
@@ -137,7 +152,7 @@ def _inserts(job: Job, data: Data, size: Size, half: _Half) -> Iterator[News]:
     apply(mill, map(Change, first), data, size)
     yield Measuring("inserts", size)
     stream = interleave({table: rows[rows_in(size) :] for table, rows in rest.items()}, rows_in(size))
-    timing = timed(mill, map(Change, stream), data, size, job.seconds)
+    timing = Stopwatch(mill, map(Change, stream), data, size).run(job.seconds)
     stop = {table: rows.start for table, rows in rest.items()} | {piece.table: piece.stop for piece in first}
     stop |= {table: stop[table] + share.rows for table, share in timing.relations.items()}
     rows = {table: [Piece(table, 0, stop[table])] for table in rest}
@@ -147,19 +162,38 @@ def _inserts(job: Job, data: Data, size: Size, half: _Half) -> Iterator[News]:
         half.give_back(mill, {table: range(stop[table], counted.stop) for table, counted in rest.items()})
 
 
-def _changes(job: Job, data: Data, size: Size, full: _Full) -> Iterator[News]:
-    mill = full.take()
-    churn = Churn(_counts(job, data), rows_in(size))
-    missing = apply(mill, churn.prime(), data, size, limit=job.limit).missing
+def _changes(size: Size, loaded: list[_Full]) -> Iterator[News]:
+    """Cells of several scales, in turns."""
+    churned = [_Churned(full, size) for full in loaded]
     yield Measuring("changes", size)
-    timing = timed(mill, churn, data, size, job.seconds, missing=missing)
-    rows = present(_counts(job, data), timing.missing)
-    cell = _finished(job, job.cell("changes", size), mill, timing, full.load, _tables(data, rows))
-    yield cell
-    if cell.status == "wrong":
-        return
-    apply(mill, (Change(inserted=piece) for piece in timing.missing), data)
-    full.give_back(mill)
+    for _ in range(_TURNS):
+        for each in churned:
+            each.watch.run(each.full.job.seconds / _TURNS)
+    for each in churned:
+        yield each.finished()
+
+
+class _Churned:
+    """A mill at full size, which takes inserts and deletes."""
+
+    def __init__(self, full: _Full, size: Size) -> None:
+        self.full = full
+        self._size = size
+        self._mill = full.take()
+        self._counts = _counts(full.job, full.data)
+        churn = Churn(self._counts, rows_in(size))
+        missing = apply(self._mill, churn.prime(), full.data, size, limit=full.job.limit).missing
+        self.watch = Stopwatch(self._mill, churn, full.data, size, missing)
+
+    def finished(self) -> Cell:
+        job, data, timing = self.full.job, self.full.data, self.watch.timing
+        rows = present(self._counts, timing.missing)
+        cell = job.cell("changes", self._size)
+        cell = _finished(job, cell, self._mill, timing, self.full.load, _tables(data, rows))
+        if cell.status == "ok":
+            apply(self._mill, (Change(inserted=piece) for piece in timing.missing), data)
+            self.full.give_back(self._mill)
+        return cell
 
 
 class _Half:
@@ -190,17 +224,17 @@ class _Full:
     """A mill at full size, loaded when it is asked for. One that is not given back in good order is not used again."""
 
     def __init__(self, job: Job, data: Data) -> None:
-        self._job = job
-        self._data = data
-        self._mill: Mill | None = None
+        self.job = job
+        self.data = data
         self.load = 0.0
+        self._mill: Mill | None = None
 
     def take(self) -> Mill:
         mill, self._mill = self._mill, None
         if mill is None:
-            mill = _mill(self._job)
-            stream = interleave(whole(_counts(self._job, self._data)), LARGE)
-            self.load = apply(mill, map(Change, stream), self._data, limit=self._job.limit).seconds
+            mill = _mill(self.job)
+            stream = interleave(whole(_counts(self.job, self.data)), LARGE)
+            self.load = apply(mill, map(Change, stream), self.data, limit=self.job.limit).seconds
         return mill
 
     def give_back(self, mill: Mill) -> None:

@@ -10,7 +10,7 @@ import gc
 import math
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -66,48 +66,49 @@ class Timing:
         self.times.append(seconds)
 
 
-def clocked(blocks: Iterable[list[tuple[T, Call]]], box: float, done: Callable[[T, float], None]) -> None:
-    """Make the calls of block after block until there are no more, or `box` seconds have been measured.
+def clocked(ready: Iterator[tuple[T, Call]], box: float, done: Callable[[T, float], None]) -> None:
+    """Make one call after the other until there are no more, or `box` seconds have been measured.
 
-    A block is made ready as a whole before its first call, so that a call does not find its data in the nearest cache.
-    That takes time, too: after three times the box, the measurement ends as well.
+    Making calls ready takes time, too: after three times the box, the measurement ends as well.
     """
     clock = time.perf_counter
     left, latest = box, clock() + 3 * box
     gc.collect()
     gc.freeze()  # the benchmark's own objects shall not slow down the collector
     try:
-        for block in blocks:
-            for what, call in block:
-                start = clock()
-                call()
-                seconds = clock() - start
-                done(what, seconds)
-                left -= seconds
-                if left <= 0:
-                    return
-            if clock() > latest:
+        for what, call in ready:
+            start = clock()
+            call()
+            end = clock()
+            done(what, end - start)
+            left -= end - start
+            if left <= 0 or end > latest:
                 return
     finally:
         gc.unfreeze()
 
 
-def timed(
-    mill: Mill,
-    changes: Iterable[Change],
-    data: Mapping[str, pa.RecordBatch],
-    size: Size,
-    box: float,
-    *,
-    missing: Iterable[Piece] = (),
-) -> Timing:
-    """Measure changes; `missing` is what was missing before."""
-    timing = Timing(missing=dict.fromkeys(missing))
-    waiting = iter(changes)
-    blocks = iter(lambda: list(islice(waiting, AHEAD)), [])
-    ready = (list(zip(block, calls(mill, block, data, size), strict=True)) for block in blocks)
-    clocked(ready, box, timing.add)
-    return timing
+class Stopwatch:
+    """Measures changes of a mill, in as many turns as are asked for; `missing` is what was missing before."""
+
+    def __init__(
+        self,
+        mill: Mill,
+        changes: Iterable[Change],
+        data: Mapping[str, pa.RecordBatch],
+        size: Size,
+        missing: Iterable[Piece] = (),
+    ) -> None:
+        self.timing = Timing(missing=dict.fromkeys(missing))
+        waiting = iter(changes)
+        # Many are made ready before the first is called, so that a call does not find its data in the nearest cache.
+        blocks = iter(lambda: list(islice(waiting, AHEAD)), [])
+        self._ready = (pair for block in blocks for pair in zip(block, calls(mill, block, data, size), strict=True))
+
+    def run(self, box: float) -> Timing:
+        """Go on for so many seconds."""
+        clocked(self._ready, box, self.timing.add)
+        return self.timing
 
 
 def apply(

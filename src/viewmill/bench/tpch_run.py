@@ -1,4 +1,4 @@
-"""The whole TPC-H benchmark: DuckDB, first use, every cell of the main strategy, growth, and the other strategies.
+"""The whole TPC-H benchmark: DuckDB, first use, every cell of the main strategy with growth, and the other strategies.
 
 Nothing runs beside it. What matters most comes first, so that a run that is ended early has it.
 """
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from viewmill.bench.baseline import DuckBaseline
 from viewmill.bench.data import ensure, load
-from viewmill.bench.measure import Job, Loading, Measuring
+from viewmill.bench.measure import GROWTH, Job, Loading, Measuring
 from viewmill.bench.place import here
 from viewmill.bench.queries import Query
 from viewmill.bench.results import Cell, Phase, Run, Size
@@ -44,7 +44,7 @@ class Plan:
     def steps(self) -> int:
         queries = len(self.queries)
         cells = queries * len(self.strategies) * len(self.sizes) * 2
-        return cells + queries * (self.baseline + self.first_use + self.growth)
+        return cells + queries * (self.baseline + self.first_use + (self.growth and GROWTH in self.sizes))
 
     @property
     def main(self) -> str:
@@ -82,17 +82,19 @@ class Benchmark:
             self._measure_first_use(folder)
         wanted: list[tuple[Phase, Size]] = [("inserts", size) for size in plan.sizes]
         wanted += [("changes", size) for size in plan.sizes]
-        self._measure_strategy(plan.main, folder, wanted)
-        if plan.growth:
-            self._measure_growth()
+        self._measure_strategy(plan.main, folder, wanted, self._tenth() if plan.growth else None)
         for strategy in plan.strategies:
             if strategy != plan.main:
                 self._measure_strategy(strategy, folder, wanted)
         self.done = True
 
-    def _measure_strategy(self, strategy: str, folder: Path, wanted: list[tuple[Phase, Size]]) -> None:
-        for query in self.plan.queries:
-            self._measure_cells(self._job(query, strategy, self.plan.scale, folder, wanted))
+    def _measure_strategy(
+        self, strategy: str, folder: Path, wanted: list[tuple[Phase, Size]], tenth: Path | None = None
+    ) -> None:
+        plan = self.plan
+        for query in plan.queries:
+            job = Job(query, strategy, plan.scale, folder, tuple(wanted), plan.seconds, plan.limit, tenth)
+            self._measure_cells(job)
             self._keep(self.run)
 
     def _measure_duckdb(self, folder: Path) -> None:
@@ -115,12 +117,10 @@ class Benchmark:
             self.run = replace(self.run, first_uses=(*self.run.first_uses, found))
             self._watch.step()
 
-    def _measure_growth(self) -> None:
+    def _tenth(self) -> Path:
         scale = self.plan.scale / 10
         self._watch.at(f"data at scale {scale:g}")
-        folder = ensure(scale, self.plan.folder)
-        for query in self.plan.queries:
-            self._measure_cells(self._job(query, self.plan.main, scale, folder, [("changes", "1000")]))
+        return ensure(scale, self.plan.folder)
 
     def _measure_cells(self, job: Job) -> None:
         for news in work(job):
@@ -134,9 +134,6 @@ class Benchmark:
                     self._watch.step()
                 case _:
                     assert_never(news)
-
-    def _job(self, query: Query, strategy: str, scale: float, folder: Path, wanted: list[tuple[Phase, Size]]) -> Job:
-        return Job(query, strategy, scale, folder, tuple(wanted), self.plan.seconds, self.plan.limit)
 
 
 class _Bar:

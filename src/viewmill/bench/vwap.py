@@ -82,9 +82,9 @@ class OrderBook:
 
         if 4 * rows_in(size) > self._orders:
             return Book(size, self._orders, "small", "the book has too few orders", 0, 0.0, 0.0, 0.0)
-        clocked(islice(self._blocks(size, 2), 1), math.inf, done)  # warms up
+        clocked(islice(self._ready(size, 2), 2), math.inf, done)  # warms up
         changed, times = 0, array("d")
-        clocked(self._blocks(size, AHEAD), seconds, done)
+        clocked(self._ready(size, AHEAD), seconds, done)
         ordered = sorted(times)
         wrong = self.disagreement()
         return Book(
@@ -106,12 +106,12 @@ class OrderBook:
             answer = connection.sql(CHECK).to_arrow_table()
         return compare(self.mill.view("vwap").to_arrow(), answer, answer)
 
-    def _blocks(self, size: Size, most: int) -> Iterator[list[tuple[tuple[Rows, Rows], Call]]]:
-        """Calls without end, in blocks of about `most` rows."""
+    def _ready(self, size: Size, most: int) -> Iterator[tuple[tuple[Rows, Rows], Call]]:
+        """Calls without end, made ready in blocks of about `most` rows."""
         half = max(1, rows_in(size) // 2)
         while True:
             exchanges = self._exchanges(half, max(1, most // (2 * half)))
-            yield [ready for exchange in exchanges for ready in self._calls(*exchange, size)]
+            yield from [ready for exchange in exchanges for ready in self._calls(*exchange, size)]
 
     def _exchanges(self, half: int, count: int) -> list[tuple[Rows, Rows]]:
         """For each of `count` batches, `half` orders that come and as many that go; no order twice."""

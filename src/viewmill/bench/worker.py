@@ -58,7 +58,8 @@ class _Watched:
                 case Measuring():
                     self.loading, patience = False, 4 * self.job.seconds + self.job.limit
                 case Cell():
-                    self._settle(news)
+                    if news.scale == self.job.scale:
+                        self._settle(news)
                 case _:
                     assert_never(news)
             yield news
@@ -83,5 +84,6 @@ class _Watched:
 def _serve(job: Job, connection: Connection) -> None:
     """In the new process. If nobody listens any more, it ends."""
     with suppress(BrokenPipeError), connection:
-        for news in measure(job, load(job.folder, job.query.reads)):
+        reads = job.query.reads
+        for news in measure(job, load(job.folder, reads), load(job.tenth, reads) if job.tenth else None):
             connection.send(news)

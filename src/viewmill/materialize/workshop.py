@@ -15,6 +15,7 @@ from viewmill.materialize.canonical import canonical
 from viewmill.materialize.choose import Plan, StoreLimit
 from viewmill.materialize.cost import records_found
 from viewmill.materialize.first_order import first_order
+from viewmill.materialize.narrow import narrow
 from viewmill.materialize.reevaluate import ASKED_FOR, reevaluate
 from viewmill.materialize.strategy import Change, obstacle
 from viewmill.program.keys import bounded_parts
@@ -127,7 +128,7 @@ class Stores:
                 again = reevaluate(self, store, relation)
                 return Change(again.op, again.expr, again.how, reason)
         moving = {name for name, s in self._stores.items() if relation in relations(s.definition)}
-        return Change(change.op, spell_out(change.expr, moving), change.how, change.reason)
+        return Change(change.op, spell_out(narrow(change.expr, moving), moving), change.how, change.reason)
 
     def _how(self, store: Store, relation: str) -> str:
         trigger = self._before.triggers.get(relation)

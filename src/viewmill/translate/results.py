@@ -12,10 +12,15 @@ WIDEST = decimal(MAX_PRECISION, 0)
 
 
 def average(total: str, count: str, type_: Type) -> Scalar:
-    """Spark's rule: decimals are divided exactly and rounded to the result type, all else is divided as doubles."""
+    """Spark's rule: decimals are divided exactly and rounded to the result type, all else is divided as doubles.
+
+    It is written as a mean and not as a quotient, since it is among its values: those that count are no 0, and what
+    has room for each of them has room for it.
+    """
     if type_.is_decimal:
-        return Cast(Call("/", (Var(total), Cast(Var(count), as_decimal(BIGINT)))), type_)
-    return _quotient(Var(total), Var(count))
+        quotient = "mean" if type_.precision < MAX_PRECISION else "/"  # the widest type may have less room
+        return Cast(Call(quotient, (Var(total), Cast(Var(count), as_decimal(BIGINT)))), type_)
+    return Call("mean", (Cast(Var(total), DOUBLE), Cast(Var(count), DOUBLE)))
 
 
 def variance(count: str, total: str, squares: str, values: Type, *, sample: bool) -> Scalar:

@@ -208,6 +208,7 @@ STRICT: dict[str, Callable[..., object]] = {
     "-": sub,
     "*": mul,
     "/": divide,
+    "mean": divide,
     "%": remainder,
     "div": integral_divide,
     "neg": neg,

@@ -28,7 +28,7 @@ STRICT: frozenset[str] = frozenset(_WITHOUT_NULL)
 # Never an error for arguments of the right types, so they may be computed earlier, or for more rows, than SQL says.
 # Left out: what divides, what leaves bigint or the calendar (years 1 to 9999), what reads text, what is there to fail.
 TOTAL: frozenset[str] = frozenset(FUNCTIONS) - {
-    *("/", "%", "div", "pmod", "ceil", "floor"),
+    *("/", "mean", "%", "div", "pmod", "ceil", "floor"),
     *("date_add", "add_months", "timestamp_add", "trunc", "date_trunc"),
     *("to_date", "split_part", "rlike", "repeat", "lpad", "rpad"),
     "assert_single",

@@ -22,6 +22,7 @@ from decimal import Decimal
 from viewmill.algebra import scalars
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
 from viewmill.algebra.typing import common_type, scalar_type
+from viewmill.engines.local.magnitudes import fits
 from viewmill.types import BINARY, BOOLEAN, DOUBLE, INTEGER_BITS, STRING, VOID, Type, as_decimal
 
 NULL = -(2**63)
@@ -134,15 +135,17 @@ class ScalarLowering:
                 return self._variable(name, type_)
             case Const(value):
                 return self._constant(value, type_)
-            case Cast(Call("/", (left, right)), target) if target.is_decimal:
+            case Cast(Call("/" | "mean", (left, right)) as arg, target) if target.is_decimal:
+                self._doubt(arg, target)
                 return self._quotient(left, right, target)
             case Cast(arg, target):
+                self._doubt(arg, target)
                 return self._cast(self.lower(arg), target, computed=isinstance(arg, Call))
             case Call("+" | "-" | "*" as op, (left, right)):
                 return self._arithmetic(op, left, right, type_)
-            case Call("/", (left, right)) if type_.is_floating:
+            case Call("/" | "mean" as op, (left, right)) if type_.is_floating:
                 a, b = self.to(self.lower(left), type_), self.to(self.lower(right), type_)
-                self.tables.fails = True
+                self.tables.fails = self.tables.fails or (op == "/" and not _is_no_zero(right))
                 return Lowered(f"divide({a.value}, {b.value}, flags)", _either(a.null, b.null), type_)
             case Call("div", (left, right)) if self._integers(left, right):
                 return self._integer_call("whole_quotient", left, right, type_)
@@ -232,7 +235,6 @@ class ScalarLowering:
             raise CannotLower(f"{op} of {a.type} and {b.type}")
         if op != "*":
             a, b = self.to(a, type_), self.to(b, type_)
-        self.tables.fails = True
         function = {"+": "add", "-": "subtract", "*": "multiply"}[op]
         return Lowered(f"{function}({a.value}, {b.value}, flags)", null, type_)
 
@@ -288,9 +290,14 @@ class ScalarLowering:
         a, b = self.lower(left), self.lower(right)
         if not (a.type.is_exact and b.type.is_exact):
             raise CannotLower("the quotient of doubles as a decimal")
-        self.tables.fails = True
         digits = target.scale + b.type.scale - a.type.scale
         return Lowered(f"quotient({a.value}, {b.value}, {digits}, flags)", _either(a.null, b.null), target)
+
+    def _doubt(self, arg: Scalar, target: Type) -> None:
+        """Whether a cast may be an error; what only does not fit 64 bits is none, and is interpreted."""
+        exact = target.is_exact and scalar_type(arg, self.types).is_exact
+        if exact and not fits(arg, target, self.types):
+            self.tables.fails = True
 
     def _cast(self, low: Lowered, target: Type, *, computed: bool) -> Lowered:
         """`computed` values may be out of the range of their own type."""
@@ -300,7 +307,6 @@ class ScalarLowering:
             moved = self.to(low, target)
             if target.precision > 18 or _digits(low.type) <= target.precision - target.scale:
                 return Lowered(moved.value, low.null, target)
-            self.tables.fails = True
             return Lowered(f"within({moved.value}, {10**target.precision}, flags)", low.null, target)
         if target.name == "double" and low.type.is_numeric:
             return self.to(low, target)
@@ -308,7 +314,6 @@ class ScalarLowering:
             bits = INTEGER_BITS[target.name]
             if bits == 64 or (bits >= INTEGER_BITS[low.type.name] and not computed):
                 return Lowered(low.value, low.null, target)
-            self.tables.fails = True
             return Lowered(f"within_bits({low.value}, {2 ** (bits - 1)}, flags)", low.null, target)
         raise CannotLower(f"the cast from {low.type} to {target}")
 
@@ -345,6 +350,14 @@ def same_form(left: Type, right: Type) -> bool:
     if left.is_exact and right.is_exact:
         return left.scale == right.scale
     return left == right or (left.is_floating and right.is_floating)
+
+
+def _is_no_zero(scalar: Scalar) -> bool:
+    match scalar:
+        case Const(int() | float() | Decimal() as number) | Cast(Const(int() | float() | Decimal() as number), _):
+            return bool(number)
+        case _:
+            return False
 
 
 def _digits(type_: Type) -> int:

@@ -1,0 +1,115 @@
+"""What has room in a type is never an error there, and what may be one is said to."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import viewmill
+from viewmill.algebra.functions import cast, evaluate_scalar
+from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
+from viewmill.engines.local.magnitudes import fits
+from viewmill.errors import DataError
+from viewmill.types import BIGINT, INT, Type, decimal
+
+TYPES = {"total": decimal(38, 2), "price": decimal(12, 2), "count": BIGINT, "number": INT}
+
+
+@pytest.mark.parametrize(
+    ("scalar", "target", "room"),
+    [
+        (Var("total"), decimal(36, 2), True),  # a word of cents
+        (Var("total"), decimal(18, 2), False),
+        (Var("price"), decimal(16, 6), True),
+        (Var("price"), decimal(15, 6), False),
+        (Var("count"), INT, False),
+        (Call("+", (Var("number"), Const(1))), BIGINT, True),
+        (Call("+", (Var("number"), Const(1))), INT, False),
+        (Call("*", (Var("total"), Const(Decimal("0.0001")))), decimal(38, 6), True),
+        (Call("*", (Var("price"), Var("price"))), decimal(24, 4), True),
+        (Call("*", (Var("price"), Var("price"))), decimal(23, 4), False),
+        (Call("/", (Var("price"), Const(7))), decimal(16, 6), True),
+        (Call("/", (Var("price"), Const(0))), decimal(38, 6), False),
+        (Call("/", (Var("price"), Var("count"))), decimal(38, 6), False),
+        (Call("mean", (Var("total"), Var("count"))), decimal(16, 6), True),
+        (Call("case", (Const(True), Var("price"), Const(None))), decimal(12, 2), True),
+        (Call("case", (Const(True), Var("price"), Var("total"))), decimal(12, 2), False),
+        (Var("price"), decimal(11, 1), False),  # 9999999999.95 is rounded up
+    ],
+    ids=str,
+)
+def test_what_has_room(scalar: Scalar, target: Type, room: bool):
+    assert fits(scalar, target, TYPES) is room
+
+
+def _scalars() -> st.SearchStrategy[Scalar]:
+    numbers = st.sampled_from([0, 1, 7, -3, Decimal("0.05"), Decimal("-12.5"), 10**9])
+    leaves = st.sampled_from([Var(name) for name in TYPES]) | numbers.map(Const)
+    return st.recursive(
+        leaves,
+        lambda inner: (
+            st.builds(lambda op, a, b: Call(op, (a, b)), st.sampled_from("+-*"), inner, inner)
+            | st.builds(lambda a, b: Call("/", (a, Const(b))), inner, numbers.filter(bool))
+            | st.builds(lambda a: Call("neg", (a,)), inner)
+            | st.builds(Cast, inner, st.sampled_from([decimal(38, 4), decimal(9, 3), BIGINT, INT]))
+        ),
+        max_leaves=5,
+    )
+
+
+WORDS = {
+    "total": st.sampled_from([2**63 - 1, 1 - 2**63, 0, 12345]).map(lambda n: Decimal(n).scaleb(-2)),
+    "price": st.sampled_from([10**12 - 1, 1 - 10**12, 0, 199]).map(lambda n: Decimal(n).scaleb(-2)),
+    "count": st.sampled_from([2**63 - 1, 1 - 2**63, 0, 5]),
+    "number": st.sampled_from([2**31 - 1, -(2**31), 0, 5]),
+}
+
+
+@given(_scalars(), st.fixed_dictionaries(WORDS), st.integers(1, 38), st.integers(0, 10))
+def test_it_is_no_error(scalar: Scalar, row: dict[str, object], precision: int, scale: int):
+    target = decimal(max(precision, scale), scale)
+    if fits(scalar, target, TYPES):
+        try:
+            value = evaluate_scalar(scalar, row)
+        except DataError:
+            return  # a cast within it
+        cast(value, target)
+
+
+def _compiled(view: str) -> viewmill.Mill:
+    mill = viewmill.connect()
+    mill.sql(f"CREATE TABLE t (k INT, a DECIMAL(12,2) NOT NULL, b DECIMAL(9,2)); CREATE MATERIALIZED VIEW v AS {view}")
+    mill.insert("t", [(i % 7, i, i + 1) for i in range(2000)])
+    assert mill._engine.is_compiled
+    return mill
+
+
+@pytest.mark.parametrize(
+    ("view", "doubted"),
+    [
+        ("SELECT k, avg(a) AS x FROM t GROUP BY k", False),
+        ("SELECT avg(b) AS x FROM t", False),
+        ("SELECT avg(k) AS x FROM t", False),
+        ("SELECT k, sum(a) * 0.0001 AS x FROM t GROUP BY k", False),
+        ("SELECT sum(a) / 7 AS x FROM t", False),
+        ("SELECT sum(a) / sum(b) AS x FROM t", True),
+        ("SELECT k, CAST(sum(a) AS DECIMAL(14,2)) AS x FROM t GROUP BY k", True),
+        ("SELECT sum(k) + sum(k) AS x FROM t", True),
+    ],
+)
+def test_views_that_a_batch_is_checked_for(view: str, doubted: bool):
+    assert bool(_compiled(view)._engine._fast.fallible) is doubted
+
+
+def test_a_view_that_needs_more_than_64_bits_is_read_right():
+    mill = _compiled("SELECT avg(a) AS x, sum(a) * 0.0001 AS y, count(*) AS n FROM t WHERE k = 1")
+    for place in range(10):
+        mill.insert("t", [(1, "9999999999.99", 1)] * 2000)
+        assert mill._engine.is_compiled
+        (row,) = mill.view("v")
+        (again,) = mill.sql("SELECT avg(a) AS x, sum(a) * 0.0001 AS y, count(*) AS n FROM t WHERE k = 1")
+        assert tuple(row) == tuple(again)
+        assert row[2] > 2000 * place
