@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from kept_programs import compiled
+from kept_turns import take
 
 import viewmill
 from viewmill.engines.local import engine, paths
+from viewmill.engines.local.kept import Kept
 
 TABLES = """
 CREATE TABLE orders (id INT NOT NULL PRIMARY KEY, priority STRING NOT NULL);
@@ -97,3 +101,13 @@ def test_code_does_not_depend_on_the_order_of_a_set(monkeypatch: pytest.MonkeyPa
         reader = mill._engine._fast._reader("v")
         found.add("".join(function.source for function in reader.plan.lowered))
     assert len(found) == 1
+
+
+def test_in_a_bucket_a_domain_has_what_is_left_of_a_batch(tmp_path: Path) -> None:
+    """Another bucket may ask a store in which the batch has waited, and rows that cancel are gone."""
+    program, catalog = compiled(TABLES, LATE, strategy="recursive")
+    (keys,) = (s.target for s in program.triggers["items"].statements if s.op == "let" and s.target.endswith("_keys"))
+    with Kept.create(tmp_path / "bucket", program, catalog) as kept:
+        changes = {(1, 5, 1, 2, "x"): -1, (1, 5, 1, 2, "y"): 1, (2, 6, 1, 2, "x"): 1}  # nobody reads the note
+        found = take(kept, [("items", changes)], "1")[keys]
+    assert [row[:-1] for row in zip(*(column.to_pylist() for column in found.columns), strict=True)] == [(6,)]

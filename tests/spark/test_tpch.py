@@ -87,9 +87,8 @@ def follow(
         check(mill, spark, orders.tables)
 
 
-@pytest.mark.parametrize("stored", [False, True], ids=["feed", "stored"])
-def test_any_column_of_any_table(spark, tables, tmp_path, stored):
-    touch(spark, tables, tmp_path, ["q02", "q11", "q16", "q22"], batches=2, stored=stored)
+def test_any_column_of_any_table(spark, tables, tmp_path):
+    touch(spark, tables, tmp_path, ["q11", "q16"], batches=2, stored=False)
 
 
 @pytest.mark.exhaustive
