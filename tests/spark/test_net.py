@@ -1,7 +1,7 @@
 """A batch that takes rows away and puts back rows that a view cannot tell from them changes nothing in that view.
 
-Which keys of a view may have changed is asked of the batch, in one block of rows as they come and in another of rows that
-have waited, where those that cancel are gone. Both must give the same keys.
+Which keys of a view may have changed is asked of the batch, in one block of rows as they come and in another of rows
+that have waited, where those that cancel are gone. Both must give the same keys.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ SUMS = """
 SELECT bad, count(*) AS n FROM supplier AS s
 WHERE (SELECT sum(weight) FROM offer JOIN part ON part.id = offer.part WHERE offer.supplier = s.id) > 27 GROUP BY bad
 """
+PARTS = [(part, f"brand {part % 5}", part % 11) for part in range(30)]
 OFFERS = [(part, (part * 7 + k) % 20, part + k) for part in range(30) for k in range(4)]
 
 
@@ -45,9 +46,7 @@ def test_updates_that_a_view_does_not_see(spark: SparkSession, tmp_path: Path, v
         return Counter(map(tuple, mill.view("v0"))) == Counter(map(tuple, spark.sql(view).collect()))
 
     fixed = {
-        "part": spark.createDataFrame(
-            [(i, f"b{i % 5}", i % 11) for i in range(30)], "id int, brand string, weight int"
-        ),
+        "part": spark.createDataFrame(PARTS, "id int, brand string, weight int"),
         "supplier": spark.createDataFrame([(i, i % 6 == 0) for i in range(20)], "id int, bad boolean"),
     }
     with SparkMill(spark, str(tmp_path / "checkpoint"), buckets=2) as mill:
