@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from decimal import Decimal
 
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 import viewmill
 from viewmill.algebra.functions import cast, evaluate_scalar
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
+from viewmill.engines.local import engine
 from viewmill.engines.local.magnitudes import fits
 from viewmill.errors import DataError
-from viewmill.types import BIGINT, INT, Type, decimal
+from viewmill.types import BIGINT, INT, TINYINT, Type, decimal
 
 TYPES = {"total": decimal(38, 2), "price": decimal(12, 2), "count": BIGINT, "number": INT}
 
@@ -33,6 +35,11 @@ TYPES = {"total": decimal(38, 2), "price": decimal(12, 2), "count": BIGINT, "num
         (Call("*", (Var("price"), Var("price"))), decimal(23, 4), False),
         (Call("/", (Var("price"), Const(7))), decimal(16, 6), True),
         (Call("/", (Var("price"), Const(0))), decimal(38, 6), False),
+        (Var("number"), INT, True),
+        (Call("neg", (Var("number"),)), INT, False),  # of the least there is no other
+        (Call("-", (Const(-1), Var("number"))), INT, True),
+        (Call("abs", (Var("number"),)), INT, False),
+        (Call("*", (Cast(Var("count"), TINYINT), Const(-1))), TINYINT, False),
         (Call("/", (Var("price"), Var("count"))), decimal(38, 6), False),
         (Call("mean", (Var("total"), Var("count"))), decimal(16, 6), True),
         (Call("case", (Const(True), Var("price"), Const(None))), decimal(12, 2), True),
@@ -42,7 +49,12 @@ TYPES = {"total": decimal(38, 2), "price": decimal(12, 2), "count": BIGINT, "num
     ids=str,
 )
 def test_what_has_room(scalar: Scalar, target: Type, room: bool):
-    assert fits(scalar, target, TYPES) is room
+    assert fits(scalar, target, TYPES, {}) is room
+
+
+def test_a_sum_of_many_records_may_be_anything():
+    assert not fits(Var("total"), decimal(36, 2), TYPES, {"total": None})
+    assert not fits(Call("*", (Var("total"), Const(2))), decimal(38, 2), TYPES, {"total": None})
 
 
 def _scalars() -> st.SearchStrategy[Scalar]:
@@ -68,10 +80,14 @@ WORDS = {
 }
 
 
-@given(_scalars(), st.fixed_dictionaries(WORDS), st.integers(1, 38), st.integers(0, 10))
-def test_it_is_no_error(scalar: Scalar, row: dict[str, object], precision: int, scale: int):
-    target = decimal(max(precision, scale), scale)
-    if fits(scalar, target, TYPES):
+TARGETS = st.sampled_from([BIGINT, INT, TINYINT]) | st.builds(
+    lambda precision, scale: decimal(max(precision, scale), scale), st.integers(1, 38), st.integers(0, 10)
+)
+
+
+@given(_scalars(), st.fixed_dictionaries(WORDS), TARGETS)
+def test_it_is_no_error(scalar: Scalar, row: dict[str, object], target: Type):
+    if fits(scalar, target, TYPES, {}):
         try:
             value = evaluate_scalar(scalar, row)
         except DataError:
@@ -98,6 +114,8 @@ def _compiled(view: str) -> viewmill.Mill:
         ("SELECT sum(a) / sum(b) AS x FROM t", True),
         ("SELECT k, CAST(sum(a) AS DECIMAL(14,2)) AS x FROM t GROUP BY k", True),
         ("SELECT sum(k) + sum(k) AS x FROM t", True),
+        ("SELECT k, -min(k) AS x FROM t GROUP BY k", True),
+        ("SELECT sum(x.a) * 1.5 AS x FROM t x CROSS JOIN t y", True),
     ],
 )
 def test_views_that_a_batch_is_checked_for(view: str, doubted: bool):
@@ -113,3 +131,32 @@ def test_a_view_that_needs_more_than_64_bits_is_read_right():
         (again,) = mill.sql("SELECT avg(a) AS x, sum(a) * 0.0001 AS y, count(*) AS n FROM t WHERE k = 1")
         assert tuple(row) == tuple(again)
         assert row[2] > 2000 * place
+
+
+REFUSED = [
+    ("SELECT k, -min(i) AS x FROM t GROUP BY k", {"t": [(1, -(2**31), 0, 0)]}),
+    ("SELECT k, abs(min(i)) AS x FROM t GROUP BY k", {"t": [(1, -(2**31), 0, 0)]}),
+    ("SELECT cast(sum(x.a) * 1.5 AS DECIMAL(20,2)) AS s FROM t x CROSS JOIN u y", {"u": [(5,)] * 200}),
+    ("SELECT cast(sum(x.a) AS DECIMAL(20,2)) AS s FROM t x CROSS JOIN u y", {"u": [(5,)] * 200}),
+    ("SELECT sum(x.l) AS s FROM t x CROSS JOIN u y", {"u": [(5,)] * 3}),
+    ("SELECT y.w, sum(x.l) AS s FROM t x CROSS JOIN u y GROUP BY y.w", {"u": [(5,)] * 3}),
+    ("SELECT k, cast(a AS DECIMAL(17,1)) AS x FROM t", {"t": [(2, 1, "9999999999999999.99", 0)]}),
+    ("SELECT k, cast(max(a) AS DECIMAL(17,1)) AS x FROM t GROUP BY k", {"t": [(2, 1, "9999999999999999.99", 0)]}),
+    ("SELECT count(*) AS n FROM t WHERE cast(a AS DECIMAL(17,1)) > 0", {"t": [(2, 1, "9999999999999999.99", 0)]}),
+]
+
+
+@pytest.mark.parametrize("after", [-1, sys.maxsize], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize(("view", "batch"), REFUSED, ids=[view for view, _ in REFUSED])
+def test_a_batch_that_leaves_a_view_in_error_is_refused(view, batch, after, monkeypatch):
+    monkeypatch.setattr(engine, "COMPILE_AFTER", after)
+    mill = viewmill.connect()
+    mill.sql("CREATE TABLE t (k INT, i INT NOT NULL, a DECIMAL(18,2) NOT NULL, l BIGINT NOT NULL)")
+    mill.sql(f"CREATE TABLE u (w INT NOT NULL); CREATE MATERIALIZED VIEW v AS {view}")
+    mill.insert("t", [(1, 1, "9000000000000000.00", 2**62 - 1)])
+    mill.insert("u", [(5,)])
+    before = list(mill.view("v"))
+    with pytest.raises(DataError, match="does not fit"):
+        for name, rows in batch.items():
+            mill.insert(name, rows)
+    assert list(mill.view("v")) == before

@@ -11,6 +11,7 @@ from viewmill.materialize.narrow import narrow
 OFFERS = "Exists(Sum[s](Exists(d_offer(p, s))))"
 CHANGE = "Sum[b](Exists(After(M(b, s))) * {offers}) + Sum[b](-1 * Exists({before}(b, s)) * {offers})"
 TWO = "Sum[b](Exists(After(M(b, s))) * Exists(After(N(s)))) + Sum[b](-1 * Exists(M(b, s)) * Exists(N(s)))"
+MIXED = "Exists(After(M(b))) * Exists(After(N(b))) + -1 * Exists(After(N(b))) + -1 * Exists(M(b)) * Exists(N(b))"
 BOTH = CHANGE.format(offers=OFFERS, before="M")
 
 
@@ -26,6 +27,20 @@ def test_other_factors_stay():
     assert found.count("N(b, y)") == 2 and found.count("{y > 3}") == 2 and "d_offer" not in found
 
 
+def test_of_two_domains_none_is_dropped():
+    more = BOTH.replace(OFFERS, f"{OFFERS} * Exists(d_other(b))")
+    found = show(narrow(parse(more), {"M"}))
+    assert found.count("d_M(b, s)") == found.count("d_other(b)") == found.count("d_offer(p, s)") == 2
+
+
+def test_a_term_is_taken_once():
+    both = "Exists(After(M(b))) * Exists(After(N(b)))"
+    found = narrow(
+        parse(f"{both} + -1 * Exists(M(b)) * Exists(After(N(b))) + -1 * Exists(M(b)) * Exists(N(b))"), {"M", "N"}
+    )
+    assert show(found).count("d_M(b)") == 2
+
+
 @pytest.mark.parametrize(
     ("text", "moving"),
     [
@@ -34,8 +49,18 @@ def test_other_factors_stay():
         (BOTH.replace("-1 *", "-2 *"), {"M"}),
         (f"Sum[b](Exists(After(M(b, s))) * {OFFERS})", {"M"}),
         (TWO, {"M", "N"}),
+        (BOTH.replace("Sum[b](Exists", "Sum[b](-1 * Exists"), {"M"}),
+        (MIXED, {"M", "N"}),
     ],
-    ids=["does not move", "another set", "another weight", "half of it", "two sets"],
+    ids=[
+        "does not move",
+        "another set",
+        "another weight",
+        "half of it",
+        "two sets",
+        "both taken away",
+        "one after the other",
+    ],
 )
 def test_what_is_no_change_of_one_set_stays(text: str, moving: set[str]):
     assert narrow(parse(text), moving) == parse(text)

@@ -11,13 +11,14 @@ its change is computed anyway, and is exact: the domain is not needed any more.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from viewmill.algebra.build import agg_sum, exists, factors, product, sum_, terms
 from viewmill.algebra.nodes import After, AggSum, DeltaRelation, Exists, Expr, Relation, Value
 from viewmill.algebra.scalars import Const
-from viewmill.algebra.schema import deltas, relations
+from viewmill.algebra.schema import deltas, relations, schema
 
 _MINUS = Value(Const(-1))
 
@@ -25,12 +26,15 @@ _MINUS = Value(Const(-1))
 def narrow(expr: Expr, moving: Collection[str]) -> Expr:
     """Wherever the change of a set of a `moving` store is taken, it is taken for the keys that move."""
     parts = list(terms(expr))
-    for new in [found for part in parts if (found := _set_after(part)) and found.store.name in moving]:
-        old = next((part for part in parts if _is_before(part, new)), None)
+    for part in terms(expr):
+        new = _set_after(part)
+        if new is None or new.store.name not in moving or part not in parts:
+            continue
+        old = next((other for other in parts if _is_before(other, new)), None)
         if old is not None:
             keys = exists(DeltaRelation(new.store.name, new.store.fields, new.store.vars))
-            others = [factor for factor in new.others if not _is_domain(factor)]
-            parts.remove(new.term)
+            others = _without_domain(new)
+            parts.remove(part)
             parts.remove(old)
             parts.append(_term(new.group, keys, *others, Exists(After(new.store))))
             parts.append(_term(new.group, _MINUS, keys, *others, Exists(new.store)))
@@ -39,9 +43,8 @@ def narrow(expr: Expr, moving: Collection[str]) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class _After:
-    """A term with one set on the state after the batch."""
+    """A term with a set on the state after the batch."""
 
-    term: Expr
     group: tuple[str, ...] | None
     store: Relation
     others: tuple[Expr, ...]
@@ -52,15 +55,14 @@ def _set_after(term: Expr) -> _After | None:
     for part in parts:
         match part:
             case Exists(After(Relation() as store)):
-                return _After(term, group, store, tuple(other for other in parts if other is not part))
+                return _After(group, store, tuple(other for other in parts if other is not part))
     return None
 
 
 def _is_before(term: Expr, new: _After) -> bool:
     """Whether it takes away what the same set was before the batch."""
     group, parts = _taken_apart(term)
-    expected = {_MINUS, Exists(new.store), *new.others}
-    return group == new.group and len(parts) == len(expected) and set(parts) == expected
+    return group == new.group and Counter(parts) == Counter((_MINUS, Exists(new.store), *new.others))
 
 
 def _taken_apart(term: Expr) -> tuple[tuple[str, ...] | None, tuple[Expr, ...]]:
@@ -75,6 +77,14 @@ def _term(group: tuple[str, ...] | None, *parts: Expr) -> Expr:
     return product(*parts) if group is None else agg_sum(group, product(*parts))
 
 
+def _without_domain(new: _After) -> list[Expr]:
+    """Without the keys of the set that the batch can affect. (If there are more, some are those of something else.)"""
+    domains = [factor for factor in new.others if _is_domain(factor)]
+    if len(domains) != 1 or not set(schema(domains[0])) <= set(new.store.vars):
+        return list(new.others)
+    return [factor for factor in new.others if factor is not domains[0]]
+
+
 def _is_domain(factor: Expr) -> bool:
-    """Keys that a batch can affect: only changes are asked, and definitions have none."""
+    """Only changes are asked, and definitions have none."""
     return isinstance(factor, Exists) and bool(deltas(factor)) and not relations(factor)

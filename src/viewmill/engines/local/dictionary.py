@@ -31,6 +31,7 @@ Ints = NDArray[np.int64]
 
 _FIRST_STRINGS = 512  # room at the start; it doubles as needed
 _FIRST_BYTES = 8192
+_AHEAD = 2**15  # strings for which memory is made ready, or an eighth of those there are
 _STAGE = 4096  # strings of up to so many bytes are handed over without an array of their own
 _REMEMBERED = 1 << 16  # how many values are looked up by Python
 _SHORT = 64  # and of what length at most
@@ -151,8 +152,10 @@ class Dictionary:
             # The first rows have more new strings than those after them.
             expected = min((len(self) - before) * (rows - row) // max(row, 1), 3 * len(self))
             self._grow(len(array[row].as_buffer()), expected)
-        if not binary and len(self) > before:
-            self._check_texts(before)
+        if len(self) > before:
+            self._look_ahead()
+            if not binary:
+                self._check_texts(before)
 
     def _remembered(self, value: str | bytes) -> int:
         binary = not isinstance(value, str)
@@ -283,26 +286,45 @@ class Dictionary:
             limit *= 2
         self._make_room(limit, room)
 
+    def _look_ahead(self) -> None:
+        """Have memory made ready for the strings to come."""
+        heap, starts, marks = self._strings[:3]
+        count = len(self)
+        used, more = int(starts[count]), max(count // 8, _AHEAD)
+        self._memory.expect(heap, used, used + used // max(count, 1) * more)
+        self._memory.expect(starts, count, count + more)
+        self._memory.expect(marks, count, count + more)
+        share = min((count + more) / (len(self._slots) // 2), 1.0)
+        self._memory.expect(self._slots, len(self._slots), int(2 * len(self._slots) * share))
+
     def _make_room(self, limit: int, room: int) -> None:
         if limit > 2**31:
             raise DataError(f"more than {limit // 2} different strings")
-        memory, slots = self._memory, self._slots
+        memory = self._memory
         heap, starts, marks = self._strings[:3]
         try:
             if room > len(heap):
                 heap = memory.longer(heap, room)
             if limit > len(marks):
-                slots = memory.array((2 * limit,), np.int64)
                 starts = memory.longer(starts, limit + 1)
                 marks = memory.longer(marks, limit)
         finally:  # what has become longer is so, also if there was no memory for the rest
             self._strings = _strings(heap, starts, marks)
             self._publish()
-        if slots is not self._slots:
-            memory.release(self._slots)
-            self._slots = slots
+        if 2 * limit > len(self._slots):
+            self._slots = self._empty_slots(2 * limit)
             self._publish()
             interning.refill(self._address)
+
+    def _empty_slots(self, length: int) -> Ints:
+        """A longer table without strings, in place of the one that is there."""
+        same = self._memory.in_place(self._slots, length)
+        if same is not None:
+            same[: len(self._slots)] = 0
+            return same
+        new: Ints = self._memory.array((length,), np.int64)
+        self._memory.release(self._slots)
+        return new
 
     def _publish(self) -> None:
         """Write to the control block where everything is, and how large."""

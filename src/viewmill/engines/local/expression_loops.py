@@ -51,6 +51,7 @@ class ExpressionLoops(RangeLoops):
                 with self._inside(f"if {self._scalars.is_true(Call('<=>', (Var(var), scalar)))}:"):
                     then(weight)
             case Lift(var, Value(scalar)):
+                self._scalars.know(var, scalar)
                 self._assign(var, self._scalars.code(scalar, self._types[var]), weight, then)
             case Lift(var, body):
                 self._lift(var, body, weight, then)
@@ -95,7 +96,20 @@ class ExpressionLoops(RangeLoops):
     def _lift(self, var: str, body: Expr, weight: Weights, then: Then) -> None:
         type_ = self._types[var] if var not in self._bound else self._weight_type(body)
         total = self._sum(body, type_)
+        if not self._is_word(body):
+            self._scalars.know(var, None)
         self._assign_or_compare(var, f"bits({total})" if type_.is_floating else total, type_, weight, then)
+
+    def _is_word(self, body: Expr) -> bool:
+        """Whether it is the weight of one record of a store."""
+        *tests, last = flat_factors(body)
+        known = {*self._bound, *(f.var for f in tests if isinstance(f, Lift))}
+        return (
+            all(isinstance(f, Test) or (isinstance(f, Lift) and isinstance(f.body, Value)) for f in tests)
+            and isinstance(last, Relation)
+            and self._sources(last).kind == "store"
+            and known.issuperset(last.vars)
+        )
 
     def _sum(self, body: Expr, type_: Type) -> str:
         """Lines that add up the weights of `body`; returns the variable that holds the sum."""

@@ -89,6 +89,13 @@ def positions_at(where: int, memory: Shared) -> Ints:
     return memory.at(where, (1 + count,), np.int64)
 
 
+def expect_wider(memory: Memory, table: Ints, entries: int, more: int) -> None:
+    """Have memory made ready for a table of twice the size: the fuller it is, the more of it."""
+    size = len(table)
+    share = min((entries + more) / load_limit(size), 1.0)
+    memory.expect(table, size, int(2 * size * share))
+
+
 def wider(memory: Memory, old: Ints, used: int, entries: int) -> Ints:
     """A table for so many entries, with those of the old one's part in use, which is given up."""
     size = table_size(entries)

@@ -46,6 +46,7 @@ FIND_ALL = 33  # f(block, request), see there
 TOUCH = 34  # f(block, record): its weights were changed by who knows no indexes
 
 ORDERS = 35  # how many ordered indexes there are
+SOON = 37  # records from which on `grow` is to be told, so that memory is there before it is needed
 MOVES = 36  # how often an array was replaced: whoever knows another number has old arrays
 
 # Ordered index i is at FIRST_ORDER + i * ORDER_WORDS. Its words are those of a slice, but for two:
@@ -75,6 +76,7 @@ GROW_JOURNAL = 1
 GROW_OUT = 2
 SHRINK_JOURNAL = 3
 SHRINK_OUT = 4
+LOOK_AHEAD = 5
 GROW_SLICE = 8  # and the number of the slice added to it
 GROW_ORDER = 2**16  # and the number of the ordered index added to it
 

@@ -17,7 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-LARGE = 2**21
+from viewmill.engines.local.ahead import LARGE_PAGE, Region
+
+LARGE = LARGE_PAGE
 """Bytes from which on an array has address space to grow into."""
 _SPARE, _MUCH_SPARE = 8, 1024  # how many times as long its addresses are, and if they cost nothing
 _NO_RESERVE = 0x4000 if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64") else 0
@@ -33,6 +35,9 @@ class Memory(Protocol):
 
     def in_place(self, array: NDArray[Any], length: int) -> NDArray[Any] | None:
         """The same where the array is; None if there is no room, or if others may look at what is half done."""
+
+    def expect(self, array: NDArray[Any], used: int, length: int) -> None:
+        """Behind the first `used` elements, others will soon be written, and the array may grow up to this length."""
 
     def release(self, array: NDArray[Any]) -> None:
         """An array of this memory is not needed any more. Views that readers still hold stay readable."""
@@ -67,6 +72,12 @@ class Anonymous:
         fits = region is not None and _bytes(shape, array.dtype) <= len(region)
         return _start_of(region, shape, array.dtype) if region is not None and fits else None
 
+    def expect(self, array: NDArray[Any], used: int, length: int) -> None:
+        region = _region_of(array)
+        if region is not None and len(array):
+            size = array.nbytes // len(array)
+            region.expect(used * size, length * size)
+
     def release(self, array: NDArray[Any]) -> None:
         pass
 
@@ -88,12 +99,12 @@ def _bytes(shape: tuple[int, ...], dtype: DTypeLike) -> int:
     return math.prod(shape) * np.dtype(dtype).itemsize
 
 
-def _region(size: int) -> mmap.mmap | None:
+def _region(size: int) -> Region | None:
     """Zeros as they come from the system, or nothing if it has no such thing, or not so much."""
     if not hasattr(mmap, "MAP_ANONYMOUS"):
         return None
     try:
-        region = mmap.mmap(-1, size, flags=_FLAGS)
+        region = Region(-1, size, flags=_FLAGS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             region.madvise(mmap.MADV_HUGEPAGE)  # random reads of many pages spend most of their time finding the page
     except OSError:
@@ -101,16 +112,16 @@ def _region(size: int) -> mmap.mmap | None:
     return region
 
 
-def _region_of(array: NDArray[Any]) -> mmap.mmap | None:
+def _region_of(array: NDArray[Any]) -> Region | None:
     """The region that an array is the start of, if any."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     owner = owner.obj if isinstance(owner, memoryview) else owner
-    return owner if isinstance(owner, mmap.mmap) else None
+    return owner if isinstance(owner, Region) else None
 
 
-def _start_of(region: mmap.mmap, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+def _start_of(region: Region, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     return np.frombuffer(region, dtype, math.prod(shape)).reshape(shape)
 
 

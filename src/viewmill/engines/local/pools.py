@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewmill.engines.local import kernels, layout
-from viewmill.engines.local.indexes import Ints, SliceIndex, address, wider
+from viewmill.engines.local.indexes import Ints, SliceIndex, address, expect_wider, wider
 from viewmill.engines.local.journal import LONG
 from viewmill.engines.local.layout import FIRST_ORDER, FIRST_SLICE, MOST_ORDERS, ORDER_WORDS, SLICE_WORDS
 from viewmill.engines.local.libraries import CFunction
@@ -55,6 +55,8 @@ SPARE_SLICES = 8
 MOST_SPARE_SLICES = 64
 # Rows handed over at once: few enough to be in the cache when they are read.
 PIECE = 2**13
+# Records from which on memory is made ready before it is needed
+FIRST_LOOK = 2**15
 _FILL = 2**16  # rows with one journal, where none is needed
 
 
@@ -405,8 +407,33 @@ class Pool:
         finally:  # what has grown has, also if there was no memory for the rest
             self._publish()
 
+    def _look_ahead(self) -> None:
+        """Have memory made ready for the records to come, before the pool is full."""
+        arrays, block = self.arrays, self.arrays.block
+        used = int(block[layout.HIGH])
+        step = max(used // 16, FIRST_LOOK)
+        block[layout.SOON] = int(block[layout.INDEXED]) + step
+        if not self.journalled:
+            return  # it is as large as a batch
+        self._memory.expect(arrays.records, used, used + 2 * step)
+        self._memory.expect(arrays.live, used, used + 2 * step)
+        for array in self._by_record():
+            self._memory.expect(array, used, used + 2 * step)
+        expect_wider(self._memory, arrays.slots, int(block[layout.INDEXED]), 2 * step)
+        for index in self._indexes:
+            expect_wider(self._memory, index.heads, int(index.words[layout.CHAINS]), 2 * step)
+        for ordered in self._ordered:
+            expect_wider(self._memory, ordered.heads, int(ordered.words[layout.CHAINS]), 2 * step)
+
+    def _by_record(self) -> Iterator[NDArray[Any]]:
+        """Arrays of indexes that have an element for each record."""
+        yield from (index.links for index in self._indexes)
+        yield from (index.nodes for index in self._ordered)
+
     def _grow(self, what: int, needed: int) -> None:
         match what:
+            case layout.LOOK_AHEAD:
+                self._look_ahead()
             case layout.GROW_RECORDS:
                 self._grow_records(needed)
             case layout.GROW_JOURNAL:
@@ -481,6 +508,7 @@ class Pool:
         block[layout.LANES] = self.lanes
         block[layout.DOUBLES] = np.int64(sum(1 << lane for lane, real in enumerate(self.doubles) if real))
         block[layout.FIRST_FREE] = -1
+        block[layout.SOON] = FIRST_LOOK
         self._number, self._moves = _numbered(self), 0
         block[layout.POOL] = self._number
         block[_OURS] = _our_words()

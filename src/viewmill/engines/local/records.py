@@ -26,11 +26,13 @@ from viewmill.engines.local.layout import (
     LANES,
     LIMIT,
     LIVE,
+    LOOK_AHEAD,
     MASK,
     NEEDED,
     POOL,
     SLOT_ROOM,
     SLOTS,
+    SOON,
     STRIDE,
     TOUCHED,
     WEIGHTS,
@@ -83,6 +85,8 @@ def grow(block: Int, what: Int, needed: Int) -> Int:
 def room_for_records(block: Int, rows: Int) -> Int:
     """Make room for so many new records. Returns flags."""
     wanted = peek(block, INDEXED) + rows
+    if wanted > peek(block, SOON):
+        grow(block, LOOK_AHEAD, rows)
     if wanted <= peek(block, LIMIT):
         return 0
     if wanted <= peek(block, CAPACITY) and wanted <= limit_of(peek(block, SLOT_ROOM) - 1):

@@ -150,6 +150,9 @@ class Region:
         """Never: whoever takes over from a process that was killed wants to find what was there."""
         return None
 
+    def expect(self, array: NDArray[Any], used: int, length: int) -> None:
+        """What is in a file is there for others, too, and is not as large as somebody expects."""
+
     def release(self, array: NDArray[Any]) -> None:
         """Its span is given up by `settle`: until then, whoever has not heard of it finds what was there."""
         if array.nbytes:

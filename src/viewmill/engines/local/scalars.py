@@ -22,7 +22,7 @@ from decimal import Decimal
 from viewmill.algebra import scalars
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
 from viewmill.algebra.typing import common_type, scalar_type
-from viewmill.engines.local.magnitudes import fits
+from viewmill.engines.local.magnitudes import Range, fits, range_of
 from viewmill.types import BINARY, BOOLEAN, DOUBLE, INTEGER_BITS, STRING, VOID, Type, as_decimal
 
 NULL = -(2**63)
@@ -76,6 +76,7 @@ class ScalarLowering:
     types: Mapping[str, Type]
     tables: Tables
     not_null: set[str] = field(default_factory=set)
+    ranges: dict[str, Range | None] = field(default_factory=dict)
 
     def name(self, var: str) -> str:
         return "v_" + "".join(c if c == "_" or (c.isalnum() and c.isascii()) else f"_{ord(c):x}x" for c in var)
@@ -296,8 +297,12 @@ class ScalarLowering:
     def _doubt(self, arg: Scalar, target: Type) -> None:
         """Whether a cast may be an error; what only does not fit 64 bits is none, and is interpreted."""
         exact = target.is_exact and scalar_type(arg, self.types).is_exact
-        if exact and not fits(arg, target, self.types):
+        if exact and not fits(arg, target, self.types, self.ranges):
             self.tables.fails = True
+
+    def know(self, var: str, scalar: Scalar | None) -> None:
+        """A variable is computed by this, or is a sum of many records, which may be anything."""
+        self.ranges[var] = None if scalar is None else range_of(scalar, self.types, self.ranges)
 
     def _cast(self, low: Lowered, target: Type, *, computed: bool) -> Lowered:
         """`computed` values may be out of the range of their own type."""
@@ -305,7 +310,8 @@ class ScalarLowering:
             return Lowered("0.0" if low.type == VOID and target.is_floating else low.value, low.null, target)
         if target.is_decimal and low.type.is_exact:
             moved = self.to(low, target)
-            if target.precision > 18 or _digits(low.type) <= target.precision - target.scale:
+            rounds = low.type.scale > target.scale  # up to a number of one more digit, perhaps
+            if target.precision > 18 or _digits(low.type) + rounds <= target.precision - target.scale:
                 return Lowered(moved.value, low.null, target)
             return Lowered(f"within({moved.value}, {10**target.precision}, flags)", low.null, target)
         if target.name == "double" and low.type.is_numeric:

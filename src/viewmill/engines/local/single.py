@@ -72,9 +72,9 @@ def _encoder(info: RelationInfo, places: list[int], buffer: bytearray, dictionar
     names["buffer"] = buffer
     names |= {f"known_v{i}": {} for i, column in enumerate(info.columns) if column.type.name == "decimal"}
     lines = ["def encode(row, weight, at):", f"    if len(row) != {len(info.columns)}:", "        return False"]
+    lines += [f"    {''.join(f'v{i}, ' for i in range(len(info.columns)))} = row"]
     for i, column in enumerate(info.columns):
-        column_lines = _column(f"v{i}", column, used=i in places)
-        lines += [f"    v{i} = row[{i}]", *(f"    {line}" for line in column_lines)]
+        lines += [f"    {line}" for line in _column(f"v{i}", column, used=i in places)]
     lines += [f"    pack(buffer, at, {''.join(f'v{i}, ' for i in places)}weight)", "    return True"]
     exec("\n".join(lines), names)
     encode: Encode = names["encode"]
@@ -107,7 +107,7 @@ def _column(v: str, column: ColumnInfo, *, used: bool) -> list[str]:
     lines = _plain(v, column, used=used)
     if not column.nullable or column.type.is_floating:  # NULL is no double: it has a code, but no value to pack
         return lines
-    return [f"if {v} is None:", f"    {v} = {NULL}", f"el{lines[0]}", *lines[1:]]
+    return [f"if {v} is None:", f"    {v} = {NULL}" if used else "    pass", f"el{lines[0]}", *lines[1:]]
 
 
 def _plain(v: str, column: ColumnInfo, *, used: bool) -> list[str]:
@@ -139,12 +139,8 @@ def _plain(v: str, column: ColumnInfo, *, used: bool) -> list[str]:
             is_text = f"type({v}) is str and ({v}.isascii() or is_text({v}))"
             return [f"if {is_text}:", f"    {v} = code({v})" if used else "    pass", "else:", "    return False"]
         case "date":
-            return [
-                f"if type({v}) is date:",
-                f"    {v} = {v}.toordinal() - {_FIRST_DAY}",
-                "else:",
-                "    return False",
-            ]
+            lines = [f"if type({v}) is not date:", "    return False"]
+            return [*lines, "else:", f"    {v} = {v}.toordinal() - {_FIRST_DAY}"] if used else lines
         case "double":
             # Zero has one sign, and NaN one form, which is not that of every NaN.
             return [f"if type({v}) is not float or {v} != {v}:", "    return False", f"{v} += 0.0"]
