@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame
 from viewmill.arrow import arrow_schema
 from viewmill.catalog import RelationInfo
 from viewmill.distribute.nodes import WEIGHT, Send
+from viewmill.engines.spark.counted import without_counts
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import MESSAGES, MESSAGES_DDL, Format, read
-from viewmill.engines.spark.routing import routing_task, without_counts
+from viewmill.engines.spark.routing import Travelling, routing_task
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not see the tests
 
@@ -32,7 +33,7 @@ def routed(
     """Messages to buckets."""
     form = form_of(sends)
     rows = Incoming().rows(sends, frames, relations)
-    tasks = {relation: routing_task(lambda: (form, sends), relation, buckets) for relation in rows}
+    tasks = {relation: routing_task(lambda: Travelling(form, sends), relation, buckets) for relation in rows}
     return reduce(DataFrame.unionAll, (rows[name].mapInArrow(task, MESSAGES_DDL) for name, task in tasks.items()))
 
 

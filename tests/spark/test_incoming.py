@@ -22,7 +22,7 @@ from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.hash import bucket_of
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.jobs import counting
-from viewmill.engines.spark.routing import columns_of, routing_task, sent_rows
+from viewmill.engines.spark.routing import Travelling, columns_of, routing_task, sent_rows
 from viewmill.errors import DataError
 from viewmill.types import BIGINT, DATE, INT, STRING, TIMESTAMP, decimal
 
@@ -177,7 +177,7 @@ def test_many_rows_are_several_messages(frames, anchor, monkeypatch):
     batches = Incoming().rows(sends, frames, RELATIONS)["orders"].coalesce(1).toArrow().to_batches(max_chunksize=20)
     monkeypatch.setattr(routing, "AT_ONCE", 2**11)
     monkeypatch.setattr(message, "LARGEST", 2**8)
-    task = routing_task(lambda: (form_of(sends), sends), "orders", BUCKETS)
+    task = routing_task(lambda: Travelling(form_of(sends), sends), "orders", BUCKETS)
     table = pa.Table.from_batches(list(task(iter(batches))))
     origins = table.column("origin").to_pylist()
     keys = list(zip(table.column("target").to_pylist(), origins, strict=True))
@@ -300,7 +300,7 @@ def test_rows_that_may_be_anywhere_go_where_they_went_before():
         ],
         names=["c0", "c1", "c2", "w"],
     )
-    task = routing_task(lambda: (form_of([send]), [send]), "orders", BUCKETS)
+    task = routing_task(lambda: Travelling(form_of([send]), [send]), "orders", BUCKETS)
 
     def sent(batch: pa.RecordBatch) -> dict[int, Counter[str]]:
         table = pa.Table.from_batches(list(task(iter([batch]))))

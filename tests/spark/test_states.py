@@ -20,9 +20,9 @@ from viewmill.durable.history import Entry
 from viewmill.engines.local.pending import PendingRows
 from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark import homes, states, work
+from viewmill.engines.spark.counted import with_counts
 from viewmill.engines.spark.message import letters
 from viewmill.engines.spark.resolve import Op, StoredTable, with_tables
-from viewmill.engines.spark.routing import with_counts
 from viewmill.engines.spark.states import before_step, state_at, state_before
 from viewmill.engines.spark.work import Deployed, Point, Work, deploy, to_log
 from viewmill.errors import DataError

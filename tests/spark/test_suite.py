@@ -15,6 +15,7 @@ from zlib import crc32
 
 import pyarrow as pa
 import pytest
+import sqlglot
 from follow import Story, failures, tell
 from oracle import Answer, Question, disagreement, questions_of, rows_of
 from pyspark.errors import AnalysisException
@@ -141,7 +142,7 @@ def unlike_spark(
 
 def _unlike(spark: SparkSession, mill: SparkMill, name: str, question: Question) -> str:
     try:
-        answer = spark.sql(question.sql)
+        answer = spark.sql(_for_spark(question))
     except AnalysisException:
         return ""  # we understand some queries that Spark does not: those correlated over two levels
     view = mill.view(name).to_df()
@@ -150,17 +151,25 @@ def _unlike(spark: SparkSession, mill: SparkMill, name: str, question: Question)
         return f"columns {ours}\ninstead of {theirs}"
     if question.unlimited is not None:
         return ""  # which of rows that tie are within the limit is up to each
-    rows, truth = rows_of(mill.view(name).to_arrow()), rows_of(answer.toArrow())
-    if any(isinstance(test.args.get("query"), exp.Expr) for test in question.query.find_all(exp.In)):
-        rows, truth = _two_valued(rows), _two_valued(truth)
-    return disagreement(question, rows, Answer(truth, None))
+    return disagreement(question, rows_of(mill.view(name).to_arrow()), Answer(rows_of(answer.toArrow()), None))
 
 
-def _two_valued(rows: Sequence[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    """`x IN (subquery)` as a value is FALSE in Spark where SQL, DuckDB and we say NULL: these are not told apart."""
-    truths = {place for row in rows for place, value in enumerate(row) if isinstance(value, bool)}
-    empty = set(range(len(rows[0]))) - truths if rows else set()
-    unknown = {place for place in empty if all(row[place] is None for row in rows)} | truths
-    return [
-        tuple(False if place in unknown and value is None else value for place, value in enumerate(row)) for row in rows
-    ]
+def _for_spark(question: Question) -> str:
+    """`x IN (subquery)` as a value is FALSE in Spark where SQL, DuckDB and we say NULL: there it is spelled out."""
+    query = question.query.copy()
+    tests = [test for test in query.find_all(exp.In) if "query" in test.args and _is_selected(test)]
+    for test in tests:
+        among, value = f"{test.args['query'].sql('spark')} as among (member)", test.this.sql("spark")
+        test.replace(
+            sqlglot.parse_one(
+                f"case when exists (select 1 from {among} where member = {value}) then true"
+                f" when exists (select 1 from {among} where member is null or {value} is null) then null"
+                " else false end",
+                dialect="spark",
+            )
+        )
+    return query.sql("spark") if tests else question.sql
+
+
+def _is_selected(test: exp.In) -> bool:
+    return isinstance(test.find_ancestor(exp.Select, exp.Where, exp.Having, exp.Join), exp.Select)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from viewmill.catalog import RelationInfo
 from viewmill.engines.local.pending import PendingData
+from viewmill.engines.spark.counted import with_counts, without_counts
 from viewmill.engines.spark.message import read
-from viewmill.engines.spark.routing import with_counts, without_counts
 from viewmill.engines.spark.work import Deployed
 
 

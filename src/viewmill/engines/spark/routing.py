@@ -5,25 +5,28 @@
 
 The bucket of a row depends on the row alone, not on the task that read it: a task that is run again sends every row
 where it went before, in whatever order it finds them. That is why rows that may be anywhere are not just cut in parts.
+Sums that are made of the rows of a task (`source.py`) are the same again, too, of the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from viewmill.arrow import arrow_schema, arrow_type
 from viewmill.catalog import ColumnInfo, RelationInfo
-from viewmill.distribute.nodes import WEIGHT, Anywhere, Buckets, Driver, Everywhere, Here, Place, Send
+from viewmill.distribute.nodes import Anywhere, Buckets, Driver, Everywhere, Here, Send
+from viewmill.engines.spark.counted import Rows, empty_rows, with_counts
+from viewmill.engines.spark.failure import Told
 from viewmill.engines.spark.message import Format, grouped, letters, route
+from viewmill.engines.spark.outgoing import Outgoing
 from viewmill.engines.spark.parts import HASH, part_numbers
 from viewmill.engines.spark.worker import settle
-from viewmill.errors import InternalError
+from viewmill.errors import InternalError, ViewmillError
 from viewmill.numbers import numbers
 
 RowsFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -33,9 +36,6 @@ AT_ONCE = 2**26
 """Bytes of rows that are routed together."""
 _TASKS = 2**16  # more than there are, mostly: numbers of messages from different tasks are not the same
 _PIECES = 2**6  # more than there are of what is routed together
-
-Rows = tuple[pa.RecordBatch, NDArray[np.int64]]
-"""Rows, and how often each counts."""
 
 
 def columns_of(relation: str, sends: Sequence[Send]) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def sent_rows(relation: str, sends: Sequence[Send], rows: pa.RecordBatch) -> dic
 def _typed(rows: pa.RecordBatch, info: RelationInfo) -> pa.RecordBatch:
     """The columns as they were declared, without the count."""
     if not info.columns:
-        return _empty_rows(rows.num_rows)
+        return empty_rows(rows.num_rows)
     arrays = [_as(rows.column(place), column) for place, column in enumerate(info.columns)]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(info.columns))
 
@@ -70,24 +70,6 @@ def _as(array: pa.Array, column: ColumnInfo) -> pa.Array:
     """Spark's timestamps have a zone, which is UTC; ours have none."""
     wanted = arrow_type(column.type)
     return array if array.type == wanted else array.cast(wanted)
-
-
-def with_counts(rows: pa.RecordBatch, counts: NDArray[np.int64]) -> pa.RecordBatch:
-    """Rows with their counts in a column, as they travel."""
-    count = pa.field(WEIGHT, pa.int64(), nullable=False)
-    return pa.RecordBatch.from_arrays([*rows.columns, pa.array(counts)], schema=rows.schema.append(count))
-
-
-def without_counts(batch: pa.RecordBatch) -> Rows:
-    """The other way."""
-    last = batch.num_columns - 1
-    rows = batch.select(list(range(last))) if last else _empty_rows(batch.num_rows)
-    return rows, numbers(batch.column(last))
-
-
-def _empty_rows(number: int) -> pa.RecordBatch:
-    """Rows without columns, which have only their number."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * number, pa.struct([])))
 
 
 def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,48 +86,70 @@ def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def routing_task(
-    known: Callable[[], tuple[Format, Sequence[Send]]], relation: str, buckets: int, parts: int = 1
-) -> RowsFunction:
+def _nothing(found: Mapping[str, Rows]) -> Sequence[Outgoing]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Travelling:
+    """What leaves where a batch is read: rows as they are, and what is `made` of these."""
+
+    form: Format
+    sends: Sequence[Send]
+    made: Callable[[Mapping[str, Rows]], Sequence[Outgoing]] = _nothing
+
+
+def routing_task(known: Callable[[], Travelling], relation: str, buckets: int, parts: int = 1) -> RowsFunction:
     """Rows of a relation, as `Incoming.rows` has them, to messages. `known` tells the task what travels.
 
     If there are several parts, what is for bucket b in the part p, from 0, is sent as if to bucket b + p * buckets.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        form, sends = known()
-        places = {send.info.name: send.to for send in sends}
+        travelling = known()
         context = TaskContext.get()
         task = context.partitionId() if context is not None else 0
         for number, rows in enumerate(together(batches)):
             mail: dict[int, dict[str, pa.RecordBatch]] = {}
             for part, mine in _in_parts(rows, buckets, parts).items():
-                for name, (sent, counts) in sent_rows(relation, sends, mine).items():
-                    for bucket, piece in _spread(with_counts(sent, counts), places[name], buckets).items():
-                        mail.setdefault(bucket + part * buckets, {})[name] = piece
+                for out in _leaving(travelling, sent_rows(relation, travelling.sends, mine)):
+                    for bucket, piece in _spread(out, buckets).items():
+                        mail.setdefault(bucket + part * buckets, {})[out.name] = piece
             origin = task % _TASKS + _TASKS * _PIECES * number
-            yield from letters(form, origin, mail, {}, buckets * parts, apart=_TASKS).to_batches()
+            yield from letters(travelling.form, origin, mail, {}, buckets * parts, apart=_TASKS).to_batches()
         settle()
 
     return run
+
+
+def _leaving(travelling: Travelling, found: Mapping[str, Rows]) -> Iterator[Outgoing]:
+    places = {send.info.name: send.to for send in travelling.sends}
+    for name, rows in found.items():
+        yield Outgoing(name, places[name], with_counts(*rows))
+    try:
+        yield from travelling.made(found)
+    except ViewmillError as error:
+        raise Told(error) from error
 
 
 def _in_parts(rows: pa.RecordBatch, buckets: int, parts: int) -> dict[int, pa.RecordBatch]:
     return {0: rows} if parts == 1 else grouped(rows, part_numbers(numbers(rows.column(HASH)), buckets, parts))
 
 
-def _spread(rows: pa.RecordBatch, place: Place, buckets: int) -> dict[int, pa.RecordBatch]:
-    match place:
+def _spread(out: Outgoing, buckets: int) -> dict[int, pa.RecordBatch]:
+    match out.to:
         case Buckets(by):
-            return route(rows, by, buckets)
+            return route(out.rows, by, buckets)
         case Everywhere():
-            return dict.fromkeys(range(buckets), rows)
+            return dict.fromkeys(range(buckets), out.rows)
         case Anywhere():
-            return route(rows, _quick_columns(rows), buckets)
-        case Driver() | Here():
-            raise InternalError("nothing is sent there as it comes in")
+            return route(out.rows, _quick_columns(out.rows), buckets)
+        case Here():
+            return {}
+        case Driver():
+            raise InternalError("nothing is sent to the driver from where it comes in")
         case _:
-            assert_never(place)
+            assert_never(out.to)
 
 
 def _quick_columns(rows: pa.RecordBatch) -> list[str]:

@@ -1,7 +1,8 @@
-"""What is made of a batch where it comes in, before any bucket: sums for the driver, and rows that it gets as they are.
+"""What is made of a batch where it comes in, before any bucket: sums, and rows that the driver gets as they are.
 
-It needs no state, so it can be done by any task that has rows of the batch: where Spark read them, if no bucket has to
-do with the batch, which then takes a single stage; else in the buckets that Spark brings them to.
+It needs no state, so it can be done by any task that has rows of the batch. What is for buckets is made where Spark
+reads the rows, and arrives with what is sent as it came in. What is for the driver is made there, too, if no bucket has
+to do with the batch, which then takes a single stage; else in the buckets that Spark brings rows to.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from viewmill.distribute.nodes import Block, Driver, Send
+from viewmill.distribute.nodes import Driver, Send
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.arrivals import Arrival, Arrivals
-from viewmill.engines.spark.message import MESSAGES_DDL, Format, letters
+from viewmill.engines.spark.counted import Rows
+from viewmill.engines.spark.message import MESSAGES_DDL, letters
 from viewmill.engines.spark.outgoing import Outgoing, outgoing
 from viewmill.engines.spark.refusals import refused_as_message
-from viewmill.engines.spark.routing import RowsFunction, routing_task, sent_rows, together
+from viewmill.engines.spark.routing import RowsFunction, Travelling, routing_task, sent_rows, together
 from viewmill.engines.spark.work import Deployed, deployed
 from viewmill.engines.spark.worker import settle
 from viewmill.errors import ViewmillError
@@ -44,10 +46,16 @@ class Origin:
         """Messages to the driver, made by the tasks that read the rows: no bucket has to do with them."""
         return _messages(rows, lambda relation: _source_task(self, relation))
 
-    def travelling(self) -> tuple[Format, Sequence[Send]]:
+    def travelling(self) -> Travelling:
         """For a task."""
         program = deployed(self.root, self.program)
-        return program.format, program.sends(self.relations)
+        return Travelling(program.format, program.sends(self.relations), self._made)
+
+    def _made(self, found: Mapping[str, Rows]) -> list[Outgoing]:
+        program = deployed(self.root, self.program)
+        early = program.made_early(self.relations)
+        arrivals = {name: Arrival(*rows) for name, rows in found.items()} if early else {}
+        return at_source(program, program.source_block(self.relations).fires, early, arrivals)
 
 
 def _messages(rows: Mapping[str, DataFrame], task: Callable[[str], RowsFunction]) -> DataFrame:
@@ -62,7 +70,8 @@ def _source_task(origin: Origin, relation: str) -> RowsFunction:
             try:
                 found = sent_rows(relation, program.sends(relations), batch)
                 arrivals = {name: Arrival(*rows) for name, rows in found.items()}
-                sent = at_source(program, program.source_block(relations), arrivals)
+                block = program.source_block(relations)
+                sent = at_source(program, block.fires, block.sends, arrivals)
                 mail = letters(program.format, 0, {}, {out.name: out.rows for out in sent}, 1)
             except ViewmillError as error:
                 mail = refused_as_message(error, 0, 1)
@@ -72,26 +81,25 @@ def _source_task(origin: Origin, relation: str) -> RowsFunction:
     return run
 
 
-def at_source(program: Deployed, block: Block, arrivals: Arrivals) -> list[Outgoing]:
-    """What the source's triggers send, and what goes to the driver as it came in.
+def at_source(program: Deployed, fires: Sequence[str], sends: Sequence[Send], arrivals: Arrivals) -> list[Outgoing]:
+    """What the source's triggers make for these sends, and what of them goes to the driver as it came in.
 
     What arrived is called by the name of its relation, or by that under which it is sent.
     """
     lets: dict[str, pa.RecordBatch] = {}
-    for relation in block.fires:
-        arrival = arrivals.get(relation)
-        if arrival is None:
+    wanted = {send.source for send in sends}
+    for relation in fires:
+        arrival, names = arrivals.get(relation), [name for name in program.made_of(relation) if name in wanted]
+        if arrival is None or not names:
             continue
         engine = _engine(program)
         engine.begin()
         try:
-            pending = arrival.pending(program.program.infos[relation])
-            names = [s.target for s in program.program.source.triggers[relation].statements if s.op == "let"]
-            lets |= engine.fire([pending], {relation: names})
+            lets |= engine.fire([arrival.pending(program.program.infos[relation])], {relation: names})
         finally:
             engine.rollback()
     sent = []
-    for send in block.sends:
+    for send in sends:
         if send.incoming and isinstance(send.to, Driver):
             arrival = arrivals.get(send.info.name) or arrivals.get(send.source)
             if arrival is not None:

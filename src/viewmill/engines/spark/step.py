@@ -55,7 +55,7 @@ def take(
     else:
         sent = _run(kept, deployed, step.block, arrivals)
         if number == 1:
-            sent += at_source(deployed, deployed.source_block(entry.relations), arrivals)
+            sent += _for_driver(deployed, entry.relations, arrivals)
     is_last = wanted.ends and number == entry.blocks
     changes = {view: _change(kept, view, columns, is_last) for view, columns in wanted.watched.items()}
     for view in sorted(wanted.doubted) if is_last else ():
@@ -99,7 +99,7 @@ def _resolve(kept: Kept, deployed: Deployed, step: Step, arrivals: Arrivals) -> 
         if asked is not None and asked.counts is not None:
             rows, counts = resolved(kept, table, asked.rows, asked.counts)
             changes[table.info.name] = Arrival(rows, counts)
-    sent = at_source(deployed, step.block, {**arrivals, **changes})
+    sent = at_source(deployed, step.block.fires, step.block.sends, {**arrivals, **changes})
     for send in step.block.sends:
         if not send.incoming or isinstance(send.to, Driver):
             continue
@@ -108,6 +108,12 @@ def _resolve(kept: Kept, deployed: Deployed, step: Step, arrivals: Arrivals) -> 
         elif send.info.name in arrivals:  # Spark has brought it where it belongs
             sent.append(Outgoing(send.info.name, Here(), arrivals[send.info.name].message(send.info)))
     return sent
+
+
+def _for_driver(deployed: Deployed, relations: tuple[str, ...], arrivals: Arrivals) -> list[Outgoing]:
+    """What else the source makes of rows that were brought here for that."""
+    block = deployed.source_block(relations)
+    return at_source(deployed, block.fires, [s for s in block.sends if isinstance(s.to, Driver)], arrivals)
 
 
 def _run(kept: Kept, deployed: Deployed, block: Block, arrivals: Arrivals) -> list[Outgoing]:

@@ -17,7 +17,18 @@ import pyarrow as pa
 from viewmill.arrow import arrow_schema
 from viewmill.catalog import Catalog, ColumnInfo, RelationInfo
 from viewmill.distribute import plan
-from viewmill.distribute.nodes import WEIGHT, Anywhere, Block, Buckets, Distributed, Driver, Everywhere, Plan, Send
+from viewmill.distribute.nodes import (
+    WEIGHT,
+    Anywhere,
+    Block,
+    Buckets,
+    Distributed,
+    Driver,
+    Everywhere,
+    Here,
+    Plan,
+    Send,
+)
 from viewmill.durable.files import DamagedFile, Files
 from viewmill.durable.history import Entry, snapshot_of
 from viewmill.engines.interpreter import Interpreter
@@ -118,18 +129,37 @@ class Deployed:
         return next(block for block in self.plan(relations).blocks if block.mode == "source")
 
     def sends(self, relations: tuple[str, ...]) -> tuple[Send, ...]:
-        """What Spark sends from where the batch comes in: to buckets, also where it goes on to the driver."""
+        """What Spark sends from where the batch comes in: to buckets, also where it goes on to the driver.
+
+        What is only looked at where it comes in is sent `Here`.
+        """
         asked = [StoredTable(self.catalog.relations[name]) for name in relations if name in self.stored]
         found = [Send(table.info.name, table.asked, table.place, incoming=True) for table in asked]
         block = self.source_block(relations)
         for send in block.sends:
             if send.incoming and send.source not in self.stored:
                 found.append(replace(send, to=Anywhere()) if isinstance(send.to, Driver) else send)
+        later = {send.source for send in block.sends} - {send.source for send in self.made_early(relations)}
         for relation in block.fires:
             if relation not in self.stored:
                 where = self.program.looked_at.get(relation, ())
-                found.append(Send(relation, self.program.infos[relation], Anywhere(), incoming=True, where=where))
+                to = Anywhere() if later & set(self.made_of(relation)) else Here()
+                found.append(Send(relation, self.program.infos[relation], to, incoming=True, where=where))
         return tuple(found)
+
+    def made_of(self, relation: str) -> tuple[str, ...]:
+        """What the source makes of rows of a relation."""
+        return tuple(s.target for s in self.program.source.triggers[relation].statements if s.op == "let")
+
+    def made_early(self, relations: tuple[str, ...]) -> tuple[Send, ...]:
+        """What the source makes for the first block in buckets, which is made where rows are read, to be there in time.
+
+        If tables are asked for their rows before that block, it is made of these, in their buckets.
+        """
+        if not self.stored.isdisjoint(relations):
+            return ()
+        sends = self.source_block(relations).sends
+        return tuple(send for send in sends if not send.incoming and not isinstance(send.to, Driver))
 
 
 @dataclass(frozen=True, slots=True)
