@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distribute.stories import changes, compiled, wrong
+from distribute.stories import Change, changes, compiled, wrong
 from workload import SUITE
 
 import viewmill
@@ -112,3 +112,13 @@ def test_explain(stage):
         assert first == "a change of line, purchase: 1 job, 2 stages"
         assert "  send line(p, n) to buckets by p as `line@p`" in lines
         assert lines.index("source:") < lines.index("block 1, in buckets:") < lines.index("  on `line@p`:")
+
+
+def test_a_change_of_which_nothing_is_left_is_a_change():
+    """As many rows are added as are taken away: their number does not change, and what it is taken from does."""
+    views = {"first": "SELECT count(*) AS n FROM (SELECT a FROM r LIMIT 3) z", "own": "SELECT DISTINCT a FROM r"}
+    program, catalog = compiled(("CREATE TABLE r (a INT PRIMARY KEY, b INT)",), views)
+    distributed = distribute(program, catalog)
+    assert distributed.views["first"] == Driver() and isinstance(distributed.views["own"], Buckets)
+    story: list[Change] = [{"r": {(i, 0): 1 for i in range(5)}}, {"r": {(0, 0): -1, (9, 0): 1}}]
+    assert not wrong(program, catalog, distributed, iter(story), buckets=1)

@@ -157,7 +157,7 @@ def _unlike(spark: SparkSession, mill: SparkMill, name: str, question: Question)
 def _for_spark(question: Question) -> str:
     """`x IN (subquery)` as a value is FALSE in Spark where SQL, DuckDB and we say NULL: there it is spelled out."""
     query = question.query.copy()
-    tests = [test for test in query.find_all(exp.In) if "query" in test.args and _is_selected(test)]
+    tests = [test for test in query.find_all(exp.In) if "query" in test.args and _is_value(test)]
     for test in tests:
         among, value = f"{test.args['query'].sql('spark')} as among (member)", test.this.sql("spark")
         test.replace(
@@ -171,5 +171,9 @@ def _for_spark(question: Question) -> str:
     return query.sql("spark") if tests else question.sql
 
 
-def _is_selected(test: exp.In) -> bool:
-    return isinstance(test.find_ancestor(exp.Select, exp.Where, exp.Having, exp.Join), exp.Select)
+def _is_value(test: exp.In) -> bool:
+    """Whether it matters if it is FALSE or NULL: a condition holds for neither."""
+    above = test.parent
+    while isinstance(above, exp.Paren | exp.And | exp.Or | exp.Not):
+        above = above.parent
+    return not isinstance(above, exp.Where | exp.Having | exp.Join)

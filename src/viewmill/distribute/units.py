@@ -5,16 +5,17 @@ where it arrives. So every statement has at most one transfer, of something that
 transformer form).
 
 What needs several changes that arrive one by one waits for all of them: each is put down in a store of its own, which
-is read in the place of the change, and cleared afterwards.
+is read in the place of the change, and cleared afterwards. So does what needs one that may not arrive, when nothing is
+left of it: of `TopK(r + d_r) - TopK(r)`, both terms are needed if d_r is zero, and the second one reads no change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewmill.algebra.build import product
-from viewmill.algebra.nodes import ZERO, DeltaRelation, Expr
+from viewmill.algebra.nodes import ZERO, AggSum, DeltaRelation, Exists, Expr, Product, Sum, TopK
 from viewmill.algebra.schema import bottom_up, deltas, relations
 from viewmill.distribute.located import is_whole, locate
 from viewmill.distribute.nodes import Anywhere, Buckets, Driver, Everywhere, Here, Mode, Place, Use
@@ -121,9 +122,9 @@ class Units:
         yield Unit(relation, mode, (), s, turn=turn, is_tick=True)
 
     def _one_at_a_time(self, units: Iterable[Unit]) -> Iterator[Unit]:
-        """Each unit over one change."""
+        """Each unit over one change, without which it is zero."""
         for unit in units:
-            if len(unit.takes) < 2:
+            if not unit.takes or len(unit.takes) == 1 and is_zero_without(unit.takes[0].name, unit):
                 yield unit
                 continue
             for arrival in unit.takes:
@@ -142,6 +143,29 @@ class Units:
             clear = Statement(name, keys, ":=", ZERO, "recursive", "nobody waits for it any more")
             yield Unit(taker.relation, taker.mode, (arrival,), put, turn=PUT_DOWN)
             yield Unit(taker.relation, taker.mode, (arrival,), clear, turn=CLEAR, is_tick=True)
+
+
+def is_zero_without(change: str, unit: Unit) -> bool:
+    """Whether a unit has nothing to do if a change is empty."""
+    empty = {change}
+    for name, _, expr in unit.lets:
+        if _is_zero(expr, empty):
+            empty.add(name)
+    return _is_zero(unit.statement.expr, empty)
+
+
+def _is_zero(expr: Expr, empty: Collection[str]) -> bool:
+    match expr:
+        case DeltaRelation(name):
+            return name in empty
+        case Product(parts):
+            return any(_is_zero(part, empty) for part in parts)
+        case Sum(terms):
+            return all(_is_zero(term, empty) for term in terms)
+        case AggSum(_, body) | Exists(body) | TopK(_, _, _, body):
+            return _is_zero(body, empty)
+        case _:
+            return False
 
 
 def waiting(arrival: Arrival) -> str:

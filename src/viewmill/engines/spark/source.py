@@ -84,7 +84,7 @@ def _source_task(origin: Origin, relation: str) -> RowsFunction:
 def at_source(program: Deployed, fires: Sequence[str], sends: Sequence[Send], arrivals: Arrivals) -> list[Outgoing]:
     """What the source's triggers make for these sends, and what of them goes to the driver as it came in.
 
-    What arrived is called by the name of its relation, or by that under which it is sent.
+    What arrived is called by the name of its relation, if that keeps rows, or else by that under which it is sent.
     """
     lets: dict[str, pa.RecordBatch] = {}
     wanted = {send.source for send in sends}
@@ -101,7 +101,7 @@ def at_source(program: Deployed, fires: Sequence[str], sends: Sequence[Send], ar
     sent = []
     for send in sends:
         if send.incoming and isinstance(send.to, Driver):
-            arrival = arrivals.get(send.info.name) or arrivals.get(send.source)
+            arrival = arrivals.get(send.source if send.source in program.stored else send.info.name)
             if arrival is not None:
                 sent.append(Outgoing(send.info.name, send.to, arrival.message(send.info)))
         elif (out := outgoing(send, lets, {})) is not None:
