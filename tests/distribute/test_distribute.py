@@ -116,9 +116,13 @@ def test_explain(stage):
 
 def test_a_change_of_which_nothing_is_left_is_a_change():
     """As many rows are added as are taken away: their number does not change, and what it is taken from does."""
-    views = {"first": "SELECT count(*) AS n FROM (SELECT a FROM r LIMIT 3) z", "own": "SELECT DISTINCT a FROM r"}
-    program, catalog = compiled(("CREATE TABLE r (a INT PRIMARY KEY, b INT)",), views)
+    views = {
+        "pairs": "WITH z AS (SELECT * FROM r ORDER BY a DESC LIMIT 6) SELECT x.a, y.b FROM z x JOIN z y ON x.b = y.a",
+        "some": "SELECT v FROM (SELECT col1 AS v FROM VALUES (3), (1), (2) ORDER BY 1 LIMIT 2) z JOIN r ON r.a = z.v",
+        "how_many": "SELECT count(*) AS n FROM (SELECT a FROM r LIMIT 3) z",
+    }
+    program, catalog = compiled(("CREATE TABLE r (a INT, b INT)",), views)
     distributed = distribute(program, catalog)
-    assert distributed.views["first"] == Driver() and isinstance(distributed.views["own"], Buckets)
+    assert distributed.views["how_many"] == Driver() and isinstance(distributed.views["some"], Buckets)
     story: list[Change] = [{"r": {(i, 0): 1 for i in range(5)}}, {"r": {(0, 0): -1, (9, 0): 1}}]
     assert not wrong(program, catalog, distributed, iter(story), buckets=1)

@@ -76,3 +76,20 @@ def test_an_error_in_it_refuses_the_batch(mill: SparkMill, frames: dict[str, Dat
         mill.apply(team=spark.createDataFrame([(1000, 0), (1001, 4)], "id int, budget int"))
     assert mill.version == 1
     agree(mill, frames)
+
+
+def test_rows_for_the_driver_are_sent_once(spark: SparkSession, tmp_path: Path):
+    """They are spread over buckets on their way, and so are rows of the same relation for sums, in another way."""
+    both = "SELECT id FROM event WHERE kind = 'buy' AND id IN (SELECT id FROM event WHERE kind = 'sell')"
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=3)
+    mill.sql("CREATE TABLE event (id INT, kind STRING, at INT) WITH (stored = false)")
+    mill.sql("CREATE TABLE worker (id INT PRIMARY KEY, pay INT) WITH (stored = false)")
+    mill.sql(f"CREATE MATERIALIZED VIEW people AS {both}")
+    mill.sql("CREATE MATERIALIZED VIEW times AS SELECT kind, max(at) AS last FROM event WHERE at > 0 GROUP BY kind")
+    mill.sql("CREATE MATERIALIZED VIEW workers AS SELECT DISTINCT id FROM worker")
+    events = spark.createDataFrame([(1, ("buy", "sell")[i % 2], i) for i in range(8)], "id int, kind string, at int")
+    mill.apply(event=events, worker=spark.createDataFrame(WORKERS[:9], "id int, pay int"))
+    sends = mill._engine.deployed.sends(("event", "worker"))
+    assert sum(send.source == "event" for send in sends) > 1, "else this test is of something else"
+    events.createOrReplaceTempView("event")
+    assert sorted(map(tuple, mill.view("people"))) == sorted(map(tuple, spark.sql(both).collect())) != []
