@@ -104,7 +104,7 @@ class Simulation:
                     arrived = self._empty()
                     for send in block.sends:
                         if send.incoming:
-                            rows = _passing(send.where, fields[send.source], batch[send.source])
+                            rows = passing(send.where, fields[send.source], batch[send.source])
                             table = Table(tuple(fields[send.source]), rows)
                             self._deliver(send, table, None, arrived, gathered)
                     for name in block.fires:
@@ -234,7 +234,7 @@ def bucket(values: Sequence[object], count: int) -> int:
     return zlib.crc32(text.encode()) % count
 
 
-def _passing(where: Sequence[Expr], fields: Sequence[str], rows: Mapping[Row, int]) -> Rows:
+def passing(where: Sequence[Expr], fields: Sequence[str], rows: Mapping[Row, int]) -> Rows:
     tests = [compile_expr(test, frozenset(fields)) for test in where]
     state = State({}, {})
     return {row: n for row, n in rows.items() if all(any(t(state, dict(zip(fields, row, strict=True)))) for t in tests)}

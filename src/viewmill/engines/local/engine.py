@@ -29,9 +29,10 @@ COMPILE_AFTER = 1000
 
 
 class LocalEngine:
-    """The interface of the interpreter, and columns."""
+    """The interface of the interpreter, and columns. Whether sets are `exact` is for `CompiledEngine`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, exact: bool = False) -> None:
+        self._exact = exact
         self.program: Program = EMPTY
         self._catalog = Catalog()
         self._slow: Interpreter | None = Interpreter()
@@ -135,7 +136,7 @@ class LocalEngine:
 
         assert self._slow is not None
         try:
-            self._fast = CompiledEngine(self.program, self._catalog, self._slow._tables)
+            self._fast = CompiledEngine(self.program, self._catalog, self._slow._tables, exact=self._exact)
         except TooWide:
             self._wide = True
             return False

@@ -65,9 +65,7 @@ class Found:
 
 
 class HeldEngine(CompiledEngine):
-    """Stores in shared memory."""
-
-    _exact = True  # a batch may be read in several blocks, in some of them after it has waited in a store
+    """Stores in shared memory. Its batches are read in several blocks, in some of them after they have waited."""
 
     def __init__(
         self,
@@ -77,6 +75,7 @@ class HeldEngine(CompiledEngine):
         memory: Shared,
         found: Found | None = None,
     ) -> None:
+        self._exact = True
         self._start(Dictionary(memory) if found is None else found.dictionary, memory)
         self._wanted: Mapping[str, Sequence[str]] = {}
         self._given: dict[str, list[pa.RecordBatch]] = {}

@@ -52,13 +52,22 @@ class Declined(Exception):
 
 
 class CompiledEngine:
-    """Stores in pools. Made from the tables of an interpreter, or extended from another."""
+    """Stores in pools. Made from the tables of an interpreter, or extended from another.
 
-    _exact = False  # sets of a batch, which only have to be large enough where all terms read the same batch
+    Sets of a batch only have to be large enough where all terms read the same batch. They are `exact` where some may
+    read it after it has waited in a store (`hoist.py`).
+    """
 
     def __init__(
-        self, program: Program, catalog: Catalog, tables: Mapping[str, Table], *, memory: Memory | None = None
+        self,
+        program: Program,
+        catalog: Catalog,
+        tables: Mapping[str, Table],
+        *,
+        memory: Memory | None = None,
+        exact: bool = False,
     ) -> None:
+        self._exact = exact
         self._start(Dictionary(memory), memory)
         self._use(program, catalog, tables)
 

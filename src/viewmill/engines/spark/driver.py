@@ -23,7 +23,7 @@ class DriverState:
 
     def __init__(self, deployed: Deployed) -> None:
         self._deployed = deployed
-        self.engine = LocalEngine()
+        self.engine = LocalEngine(exact=True)
         self.engine.install(deployed.program.driver, deployed.known, {})
 
     def take(
@@ -54,5 +54,5 @@ class DriverState:
 
     def restore(self, data: bytes) -> None:
         stores: dict[str, Rows] = pickle.loads(data)
-        self.engine = LocalEngine()
+        self.engine = LocalEngine(exact=True)
         self.engine.load(self._deployed.program.driver, self._deployed.known, stores)

@@ -44,7 +44,7 @@ class Origin:
 
     def to_driver(self, rows: Mapping[str, DataFrame]) -> DataFrame:
         """Messages to the driver, made by the tasks that read the rows: no bucket has to do with them."""
-        return _messages(rows, lambda relation: _source_task(self, relation))
+        return _messages(rows, lambda relation: source_task(self, relation))
 
     def travelling(self) -> Travelling:
         """For a task."""
@@ -63,7 +63,7 @@ def _messages(rows: Mapping[str, DataFrame], task: Callable[[str], RowsFunction]
     return reduce(DataFrame.unionAll, frames)
 
 
-def _source_task(origin: Origin, relation: str) -> RowsFunction:
+def source_task(origin: Origin, relation: str) -> RowsFunction:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         program, relations = deployed(origin.root, origin.program), origin.relations
         for batch in together(batches):

@@ -94,7 +94,7 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
     return pa.concat_tables(
         [
             passed_on,
-            _mail(deployed.format, taken.sent, bucket, point.buckets),
+            mail(deployed.format, taken.sent, bucket, point.buckets),
             change_messages(taken.changes, bucket, point.buckets),
             doubts_as_messages(taken.doubted, bucket, point.buckets),
             _note(work, bucket, REPORT, json.dumps(asdict(report)).encode()),
@@ -120,7 +120,7 @@ def _driver_or_here(table: pa.Table) -> tuple[pa.Array, pa.Array]:
     return pa.array(target < 0), pa.array(target >= 0)
 
 
-def _mail(form: Format, sent: Sequence[Outgoing], bucket: int, buckets: int) -> pa.Table:
+def mail(form: Format, sent: Sequence[Outgoing], bucket: int, buckets: int) -> pa.Table:
     """What a step sends, by where it goes."""
     to_buckets: dict[int, dict[str, pa.RecordBatch]] = {}
     to_driver: dict[str, pa.RecordBatch] = {}
