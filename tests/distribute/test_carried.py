@@ -1,4 +1,4 @@
-"""The small queries of the SQL suite by the code that runs on Spark, all queries of a theme as views of one mill."""
+"""The small queries of the SQL suite, and TPC-H, by the code that runs on Spark: many views of one mill."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zlib import crc32
 
 import pytest
 from distribute.carried import wrong
-from distribute.stories import changes
+from distribute.stories import changes, tpch_changes, tpch_program
 from distribute.test_suite import THEMES, theme_program
 from workload import SUITE
 
@@ -32,3 +32,10 @@ def test_carried_by_hand(theme: str, stored: str, tmp_path: Path, monkeypatch: p
     tables = {"none": set[str](), "some": some(seed), "all": {table.name for table in SUITE}}[stored]
     program, catalog = theme_program(theme)
     assert not wrong(program, catalog, changes(SUITE, seed), tmp_path, stored=tables)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("stored", [(), ("orders", "partsupp", "nation"), ("lineitem", "customer", "part", "supplier")])
+def test_tpch(stored: tuple[str, ...], tmp_path: Path):
+    program, catalog = tpch_program(tuple(range(1, 23)))
+    assert not wrong(program, catalog, tpch_changes(len(stored)), tmp_path, stored=stored, buckets=2)
