@@ -277,6 +277,16 @@ def test_other_failures_are_not_ours(spark):
     assert refused(ValueError("x")) is None
 
 
+def test_a_python_without_us_is_named(spark):
+    def find(batches):
+        raise ModuleNotFoundError("No module named 'viewmill'")
+
+    with pytest.raises(PySparkException) as caught:
+        spark.range(1).mapInArrow(find, "id long").collect()
+    found = refused(caught.value)
+    assert found is not None and "does not find viewmill" in str(found) and "PYSPARK_PYTHON" in str(found)
+
+
 def test_names_in_any_case_and_order_and_types_that_fit(spark, anchor):
     frame = spark.createDataFrame(
         [(1, Decimal("2.50"), "x", 7, None, date(2024, 1, 1), 3)],

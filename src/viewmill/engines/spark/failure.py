@@ -8,15 +8,17 @@ and stays as it is.
 from __future__ import annotations
 
 import json
+import sys
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from viewmill import errors
-from viewmill.errors import DataError, InternalError, ViewmillError
+from viewmill.errors import DataError, InternalError, UnsupportedError, ViewmillError
 
 _MARK, _END = "viewmill: ", " :viewmill"
+_ABSENT = "ModuleNotFoundError: No module named 'viewmill'"
 
 
 def raised(message: str) -> Column:
@@ -32,7 +34,12 @@ class Told(Exception):
 
 
 def refused(error: Exception) -> ViewmillError | None:
-    """What is wrong with the batch, or with what is kept, if that is why a job has failed."""
+    """What is wrong with the batch, with what is kept, or with Spark's Python, if that is why a job has failed."""
+    if isinstance(error, PySparkException) and _ABSENT in str(error):
+        return UnsupportedError(
+            "the Python that runs Spark's tasks does not find viewmill",
+            hint=f"before Spark is started, set PYSPARK_PYTHON to one that does, such as {sys.executable}",
+        )
     _, mark, told = str(error).partition(f"{_MARK}[")
     if mark and isinstance(error, PySparkException):
         name, message, hint = json.loads(f"[{told.partition(_END)[0]}")
