@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 import viewmill
 from viewmill.algebra.functions import cast, evaluate_scalar
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
-from viewmill.engines.local import engine
-from viewmill.engines.local.magnitudes import fits
+from viewmill.engines.local import engine, run
+from viewmill.engines.local.magnitudes import fits, sum_of_many
 from viewmill.errors import DataError
 from viewmill.types import BIGINT, INT, TINYINT, Type, decimal
 
@@ -120,6 +121,31 @@ def _compiled(view: str) -> viewmill.Mill:
 )
 def test_views_that_a_batch_is_checked_for(view: str, doubted: bool):
     assert bool(_compiled(view)._engine._fast.fallible) is doubted
+
+
+ABOVE = "SELECT k, sum(cast(a AS DECIMAL(15,2))) AS s, count(*) AS n FROM t WHERE a > (SELECT avg(a) FROM t) GROUP BY k"
+
+
+@pytest.mark.parametrize(
+    ("view", "doubted"),
+    [
+        (ABOVE, False),
+        (ABOVE.replace("DECIMAL(15,2)", "DECIMAL(13,2)"), True),
+        (ABOVE.replace(" AS s", " * sum(b) AS s"), True),
+    ],
+)
+def test_sums_over_ranges_are_checked_if_there_are_very_many_records(view: str, doubted: bool, monkeypatch):
+    mill = _compiled(view)
+    assert bool(mill._engine._fast.fallible) is doubted
+    monkeypatch.setattr(run, "MANY", 1999)
+    assert mill._engine._fast.fallible == {"v"}
+
+
+def test_how_large_a_sum_of_words_is():
+    most = sum_of_many(decimal(12, 2))
+    assert most is not None and most.high == -most.low == Fraction(2**63 * 2**20, 100) < 10**23
+    assert not fits(Var("total"), decimal(24, 2), TYPES, {"total": most})
+    assert fits(Var("total"), decimal(25, 2), TYPES, {"total": most})
 
 
 def test_a_view_that_needs_more_than_64_bits_is_read_right():

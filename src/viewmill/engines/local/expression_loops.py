@@ -97,7 +97,7 @@ class ExpressionLoops(RangeLoops):
         type_ = self._types[var] if var not in self._bound else self._weight_type(body)
         total = self._sum(body, type_)
         if not self._is_word(body):
-            self._scalars.know(var, None)
+            self._scalars.know_sum(var, self._words_of(body))
         self._assign_or_compare(var, f"bits({total})" if type_.is_floating else total, type_, weight, then)
 
     def _is_word(self, body: Expr) -> bool:
@@ -110,6 +110,16 @@ class ExpressionLoops(RangeLoops):
             and self._sources(last).kind == "store"
             and known.issuperset(last.vars)
         )
+
+    def _words_of(self, body: Expr) -> Type | None:
+        """The type of the weights of a store, if it is those that are added up, of some of its records."""
+        factors = flat_factors(body)
+        atoms = [f for f in factors if isinstance(f, Relation)]
+        others = [f for f in factors if not isinstance(f, Relation)]
+        if len(atoms) != 1 or not all(isinstance(f, Test | Lift) for f in others):
+            return None
+        source = self._sources(atoms[0])
+        return source.weight if source.kind == "store" else None
 
     def _sum(self, body: Expr, type_: Type) -> str:
         """Lines that add up the weights of `body`; returns the variable that holds the sum."""

@@ -107,7 +107,7 @@ class HeldEngine(CompiledEngine):
         before = self._pools
         nothing = {name: Table(store.keys) for name, store in program.stores.items()}
         self._use(program, catalog, {**nothing, **tables})
-        self.__dict__.pop("fallible", None)
+        self.__dict__.pop("_fallible", None)
         for name, pool in before.items():
             if self._pools.get(name) is not pool:
                 pool.free()

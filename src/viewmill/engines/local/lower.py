@@ -68,6 +68,7 @@ class _Function(ExpressionLoops):
             tuple(self._written),
             frozenset(self._used),
             self._tables.fails,
+            self._tables.fails_if_large,
         )
 
     # --- one step: loops, and what becomes of the rows

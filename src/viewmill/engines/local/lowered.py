@@ -28,6 +28,7 @@ class Lowered:
     writes: tuple[str, ...]  # pools it emits into
     columns: frozenset[str]  # columns of the batch it reads
     fails: bool  # a row may be an error
+    fails_if_large: bool  # a row may be an error if some store has more records than `magnitudes.MANY`
 
 
 @dataclass(frozen=True, slots=True)

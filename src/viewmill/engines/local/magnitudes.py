@@ -7,7 +7,9 @@ numbers has a range, too, which is taken through the operations:
     total * 0.0001                           a ten-thousandth of it
     cast(total * 0.0001 as decimal(38,6))    less than 10^32: never an error
 
-A sum over many records is not one word: where it does not fit, it is computed in another way, and is larger.
+A sum over many records is not one word: where it does not fit, it is computed in another way, and is larger. It is no
+larger than the words of all records together, so there are two answers: for stores of any size, and for stores that
+have no more records than `MANY`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ from viewmill.types import INTEGER_BITS, VOID, Type
 
 _WORD = 2**63
 
+MANY = 2**20
+"""Records, more than which a store seldom has. The sum of so many words has 25 digits."""
+
 
 class Range(NamedTuple):
     """Numbers from `low` to `high`."""
@@ -33,6 +38,12 @@ class Range(NamedTuple):
 
 Ranges = Mapping[str, Range | None]
 """What is known of variables that are no words of a store; None: nothing."""
+
+
+def sum_of_many(type_: Type) -> Range | None:
+    """Sums of words of a store that has no more than `MANY`."""
+    one = _of_word(type_, of_type=False)
+    return None if one is None else Range(one.low * MANY, one.high * MANY)
 
 
 def fits(scalar: Scalar, target: Type, types: Mapping[str, Type], ranges: Ranges) -> bool:
@@ -109,11 +120,12 @@ def _of_constant(value: object) -> Range | None:
             return None
 
 
-def _of_word(type_: Type) -> Range | None:
+def _of_word(type_: Type, *, of_type: bool = True) -> Range | None:
+    """What one word can be; `of_type`, if it has a value that its type allows."""
     if not type_.is_exact:
         return None
     room, word = _of_type(type_), Fraction(_WORD, 10**type_.scale)
-    return Range(max(room.low, -word), min(room.high, word))
+    return Range(max(room.low, -word), min(room.high, word)) if of_type else Range(-word, word)
 
 
 def _of_type(type_: Type) -> Range:

@@ -27,8 +27,9 @@ from viewmill.engines.local.columnar import Columnar
 from viewmill.engines.local.compilers import compile_all
 from viewmill.engines.local.decode import decode_columns, decode_rows
 from viewmill.engines.local.dictionary import Dictionary
-from viewmill.engines.local.fallible import fallible_views
+from viewmill.engines.local.fallible import Fallible, fallible_views
 from viewmill.engines.local.indexes import Ints, address
+from viewmill.engines.local.magnitudes import MANY
 from viewmill.engines.local.many import Group, run_schedule
 from viewmill.engines.local.memory import Memory
 from viewmill.engines.local.pending import Pending, PendingRows
@@ -109,7 +110,7 @@ class CompiledEngine:
         """An engine for another program that shares the stores both have. Ours is still good for the old one."""
         other = object.__new__(CompiledEngine)
         other.__dict__.update(self.__dict__)
-        other.__dict__.pop("fallible", None)
+        other.__dict__.pop("_fallible", None)
         other._last = dict(self._last)
         other._use(program, catalog, tables)
         return other
@@ -203,13 +204,12 @@ class CompiledEngine:
         self, batch: Sequence[Pending], watched: frozenset[str] = frozenset(), *, checked: bool = True
     ) -> dict[str, Rows]:
         """Take a batch, all or nothing. Returns the change of each watched view."""
-        checks = self.fallible if checked else frozenset()
         try:
             with decimal.localcontext(EXACT):
-                changes = self._run(batch, watched, checks)
+                changes = self._run(batch, watched, checked)
         except Declined:
             self._rollback()
-            changes = self._interpreted(batch, watched, checks)
+            changes = self._interpreted(batch, watched, self._fallible.ever if checked else frozenset())
         except BaseException:
             self._rollback()
             raise
@@ -220,7 +220,7 @@ class CompiledEngine:
         """What takes single rows of a relation the quick way, if it can be done."""
         trigger, info = self._trigger(relation), self._catalog.relations[relation]
         above = any(name in self.program.triggers for name in self.program.views)
-        watches = [self._watch(name) for name in self.fallible]
+        watches = [self._watch(name) for name in self._fallible.ever]
         anew = any(s.op == ":=" for s in self.program.triggers[relation].statements)
         if not is_plain(info) or above or anew or trigger.plan.interpreted or None in watches:
             return None
@@ -284,10 +284,10 @@ class CompiledEngine:
             self._rollback()
             raise
 
-    def _run(self, batch: Sequence[Pending], watched: frozenset[str], checks: frozenset[str]) -> dict[str, Rows]:
+    def _run(self, batch: Sequence[Pending], watched: frozenset[str], checked: bool) -> dict[str, Rows]:
         self._fire([pending for pending in batch if pending.relation in self.program.triggers], first=True)
         changes = self._fire_above(watched)
-        self._check_outputs(checks - set(changes))
+        self._check_outputs(self.fallible - set(changes) if checked else ())
         return {name: changes[name] for name in watched}
 
     def _fire_above(self, watched: Collection[str]) -> dict[str, Rows]:
@@ -444,8 +444,18 @@ class CompiledEngine:
                 raise Declined
 
     @cached_property
-    def fallible(self) -> frozenset[str]:
+    def _fallible(self) -> Fallible:
         return fallible_views(self.program, self._placed)
+
+    @property
+    def fallible(self) -> frozenset[str]:
+        """Views that may be in error, with stores as large as they are."""
+        found = self._fallible
+        return found.always.union(name for name in found.if_large if self._has_large_stores(name))
+
+    def _has_large_stores(self, view: str) -> bool:
+        names = relations(self.program.views[view].output)
+        return any(len(self._pools[self._placed[name].pool]) > MANY for name in names)
 
     def _interpreted_change(self, name: str) -> Rows:
         plan = self.program.views[name]

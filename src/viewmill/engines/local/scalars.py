@@ -22,7 +22,7 @@ from decimal import Decimal
 from viewmill.algebra import scalars
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
 from viewmill.algebra.typing import common_type, scalar_type
-from viewmill.engines.local.magnitudes import Range, fits, range_of
+from viewmill.engines.local.magnitudes import Range, fits, range_of, sum_of_many
 from viewmill.types import BINARY, BOOLEAN, DOUBLE, INTEGER_BITS, STRING, VOID, Type, as_decimal
 
 NULL = -(2**63)
@@ -46,6 +46,7 @@ class Tables:
     constants: list[str | bytes] = field(default_factory=list)
     compares: bool = False  # strings are compared by their bytes, in the dictionary
     fails: bool = False  # something may be an error, not only too large for 64 bits
+    fails_if_large: bool = False  # that is so if some store is large
     functions: list[tuple[Scalar, Type]] = field(default_factory=list)
 
     def constant(self, text: str | bytes) -> str:
@@ -77,6 +78,7 @@ class ScalarLowering:
     tables: Tables
     not_null: set[str] = field(default_factory=set)
     ranges: dict[str, Range | None] = field(default_factory=dict)
+    ranges_if_small: dict[str, Range | None] = field(default_factory=dict)  # the same, if no store is large
 
     def name(self, var: str) -> str:
         return "v_" + "".join(c if c == "_" or (c.isalnum() and c.isascii()) else f"_{ord(c):x}x" for c in var)
@@ -297,12 +299,22 @@ class ScalarLowering:
     def _doubt(self, arg: Scalar, target: Type) -> None:
         """Whether a cast may be an error; what only does not fit 64 bits is none, and is interpreted."""
         exact = target.is_exact and scalar_type(arg, self.types).is_exact
-        if exact and not fits(arg, target, self.types, self.ranges):
+        if not exact or fits(arg, target, self.types, self.ranges):
+            return
+        if fits(arg, target, self.types, self.ranges_if_small):
+            self.tables.fails_if_large = True
+        else:
             self.tables.fails = True
 
-    def know(self, var: str, scalar: Scalar | None) -> None:
-        """A variable is computed by this, or is a sum of many records, which may be anything."""
-        self.ranges[var] = None if scalar is None else range_of(scalar, self.types, self.ranges)
+    def know(self, var: str, scalar: Scalar) -> None:
+        """A variable is computed by this."""
+        self.ranges[var] = range_of(scalar, self.types, self.ranges)
+        self.ranges_if_small[var] = range_of(scalar, self.types, self.ranges_if_small)
+
+    def know_sum(self, var: str, words: Type | None) -> None:
+        """A variable is a sum over many records, which may be anything: of `words` of one store, if it is no more."""
+        self.ranges[var] = None
+        self.ranges_if_small[var] = None if words is None else sum_of_many(words)
 
     def _cast(self, low: Lowered, target: Type, *, computed: bool) -> Lowered:
         """`computed` values may be out of the range of their own type."""

@@ -110,7 +110,7 @@ class Deployed:
     def fallible(self) -> frozenset[str]:
         """Views in the buckets whose output may be an error."""
         program = self.program.buckets
-        return fallible_views(program, place(program, program.stores, self.known))
+        return fallible_views(program, place(program, program.stores, self.known)).ever
 
     def plan(self, relations: tuple[str, ...]) -> Plan:
         """What a batch over these relations does."""
