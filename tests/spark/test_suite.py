@@ -149,8 +149,10 @@ def _unlike(spark: SparkSession, mill: SparkMill, name: str, question: Question)
     theirs, ours = ([(f.name.lower(), f.dataType) for f in frame.schema] for frame in (answer, view))
     if theirs != ours:
         return f"columns {ours}\ninstead of {theirs}"
-    if question.unlimited is not None:
-        return ""  # which of rows that tie are within the limit is up to each
+    if question.query.find(exp.Limit, exp.Offset) is not None:
+        # Which of rows that tie are within a limit is up to each. Also, Spark 4.3 forgets the order of a limited
+        # subquery over which the select list has a correlated one, and takes any rows.
+        return ""
     return disagreement(question, rows_of(mill.view(name).to_arrow()), Answer(rows_of(answer.toArrow()), None))
 
 
