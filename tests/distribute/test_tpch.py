@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from distribute.stories import distributed_at_random, tpch_changes, tpch_program, wrong
 
+from viewmill.algebra.schema import relations
 from viewmill.bench.reference import SPARK_JOBS, SPARK_STAGES
 from viewmill.distribute import ALL_PASSES, distribute, plan
 from viewmill.distribute.nodes import Buckets, Driver, Everywhere
@@ -34,12 +35,22 @@ def test_no_more_rounds_than_the_paper(number, known):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("known", "stages"), [({}, 3), (SCALE_ONE, 4)], ids=["guessed", "known"])
-def test_all_queries_together_take_no_more_rounds_than_the_longest(known, stages):
-    """By the guess, customers and parts are as few as suppliers, and are copied; by their sizes, parts are not."""
+@SIZES
+def test_all_queries_together_take_no_more_rounds_than_the_longest(known):
     program, catalog = tpch_program(tuple(NUMBERS))
     everything = plan(distribute(program, catalog, known=known), tuple(program.triggers))
-    assert (everything.jobs, everything.stages) == (1, stages)
+    assert (everything.jobs, everything.stages) == (1, 3)
+
+
+@pytest.mark.slow
+@SIZES
+def test_what_follows_items_is_copied_only_where_it_is_compared_with_all_of_them(known):
+    """The most that a supplier has sold (Q15); every bucket would do the work of all for what is copied with it."""
+    program, catalog = tpch_program(tuple(NUMBERS))
+    places = distribute(program, catalog, known=known).places
+    items = {name for name, store in program.stores.items() if relations(store.definition) == {"lineitem"}}
+    copied = {name for name in items if places[name] == Everywhere()}
+    assert copied <= relations(program.views["q15"].output) and len(items) > 20
 
 
 def test_rows_that_wait_for_others_are_filtered_where_they_come_in():

@@ -18,6 +18,7 @@ from viewmill.distribute.asked import asked_for, partitioned
 from viewmill.distribute.nodes import Distributed, Driver, Mode, Place
 from viewmill.distribute.passes import ALL_PASSES
 from viewmill.distribute.places import SMALL, Placing
+from viewmill.distribute.plan import plan
 from viewmill.distribute.repair import Repair, view_place
 from viewmill.distribute.routes import Router
 from viewmill.distribute.triggers import Builder, Built
@@ -46,6 +47,10 @@ def distribute(
     return compiler.compile(asked_for(program, {**partitioned(catalog), **(chosen or {})}))
 
 
+def _rounds(distributed: Distributed) -> int:
+    return plan(distributed, distributed.order).stages
+
+
 def _is_readable(output: Expr, places: Mapping[str, Place]) -> bool:
     return view_place(output, places) is not None
 
@@ -59,7 +64,15 @@ class _Compiler:
     known: Mapping[str, int]
 
     def compile(self, chosen: Mapping[str, Place]) -> Distributed:
-        repair = Repair(self.program, self.placing, self.placing.choose(chosen), {}, frozenset(chosen))
+        """Stores that are copied have company only if that saves a round."""
+        alone = Repair(self.program, self.placing, self.placing.choose(chosen), frozenset(chosen))
+        found = self._compiled(alone)
+        if not alone.has_copied:
+            return found
+        together = Repair(self.program, self.placing, self.placing.choose(chosen), frozenset(chosen), company=True)
+        return min(found, self._compiled(together), key=_rounds)
+
+    def _compiled(self, repair: Repair) -> Distributed:
         for name, trigger in self.program.triggers.items():
             if name in self.program.views:
                 read = relations(self.program.views[name].output)

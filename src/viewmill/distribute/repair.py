@@ -4,6 +4,9 @@ A statement that cannot be cut in legs (a nested aggregate, EXISTS, MIN, a limit
 all their stores in one place. If they are not, a store that has another key is hashed by that, one that may be copied
 is put everywhere, and otherwise all of them go to the driver, with the store that depends on them: the driver sends
 nothing to buckets. Each step is taken once at most for a store, so this ends; with everything on the driver it works.
+
+A store that is put everywhere may have `company`: where all changes of a relation have to go to every bucket, the other
+stores over it may be there as well, and need no second round. But then every bucket does the work of all.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ class Repair:
     program: Program
     placing: Placing
     places: dict[str, Place]
+    asked_for: frozenset[str] = frozenset()
+    company: bool = False
     reasons: dict[str, str] = field(default_factory=dict)
-    _asked_for: frozenset[str] = frozenset()
     _hashed_anew: set[str] = field(default_factory=set)
     _copied: set[str] = field(default_factory=set)
 
@@ -41,7 +45,7 @@ class Repair:
             if works({**self.places, **moves}):
                 for name, place in moves.items():
                     self._move(name, place, reason)
-                    if isinstance(place, Everywhere):
+                    if isinstance(place, Everywhere) and self.company:
                         self._copy_company(self.program.stores[name])
                 return
         self.pin(relations(expr) | ({target} if target is not None else frozenset()), reason)
@@ -54,12 +58,16 @@ class Repair:
         (self._copied if isinstance(place, Everywhere) else self._hashed_anew).add(name)
 
     def _copy_company(self, copied: Store) -> None:
-        """Where the changes of relations go to every bucket anyway, other stores over them may be there as well."""
         there = relations(copied.definition) | self.placing.small
         for name, store in self.program.stores.items():
             if relations(store.definition) <= there and isinstance(self.places[name], Buckets):
-                if name not in self._asked_for | self._copied and self.placing.may_be_copied(store):
+                if name not in self.asked_for | self._copied and self.placing.may_be_copied(store):
                     self._move(name, Everywhere(), f'"{copied.name}" is everywhere')
+
+    @property
+    def has_copied(self) -> bool:
+        """Whether something is everywhere that was elsewhere."""
+        return any(isinstance(self.places[name], Everywhere) for name in self._copied)
 
     def _copies(self, moves: Mapping[str, Place]) -> tuple[float, int]:
         """What a change of places costs: rows copied, then stores moved."""
