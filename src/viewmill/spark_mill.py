@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 import pyarrow as pa
 
+from viewmill.algebra.nodes import Lift, Relation
+from viewmill.algebra.schema import schema, walk
 from viewmill.arrow import arrow_schema
 from viewmill.catalog import ColumnInfo
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.distribute import ALL_PASSES, distribute
+from viewmill.distribute.nodes import WEIGHT
 from viewmill.durable.files import Files
 from viewmill.durable.history import Commit, History
 from viewmill.engines.interpreter.tables import Rows
@@ -51,7 +54,7 @@ from viewmill.sql.changed import changed_in_spark
 from viewmill.sql.parse import parse_script
 from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Insert, ParsedQuery, Update
 from viewmill.subscriptions import Subscriber, Subscriptions, changes_in
-from viewmill.wording import titled
+from viewmill.wording import quoted, titled
 
 STREAMS = "streams"
 """What the numbers of the streams' batches are kept under."""
@@ -108,6 +111,7 @@ class SparkMill(Scripted):
             self._definitions
         )
         if another:
+            _check_names(definitions)
             self._check_can_fill(definitions)
         self._engine.define((*self._engine.commit.definitions, words), stale=another)
         for name in (*self._subscriptions.followed, *self._sinks.written):
@@ -424,3 +428,16 @@ def default_buckets(spark: SparkSession) -> int:
 def _all_columns(definition: Definition) -> tuple[ColumnInfo, ...]:
     typed = zip(definition.fields, definition.bound.query.columns, strict=True)
     return tuple(ColumnInfo(name, column.type, column.nullable) for name, column in typed)
+
+
+def _check_names(definitions: Definitions) -> None:
+    """What travels has its count in a column, whose name is then nobody else's."""
+    stores = definitions.program.stores.values()
+    nodes = [node for store in stores for node in walk(store.definition)]
+    names = {name for info in definitions.kept.relations.values() for name in info.names}
+    names |= {name for node in nodes if isinstance(node, Relation | Lift) for name in schema(node)}
+    if WEIGHT in names:
+        raise UnsupportedError(
+            f"a column or alias {quoted(WEIGHT)} is not possible on Spark, where counts of rows have this name",
+            hint="give it another name",
+        )

@@ -126,3 +126,17 @@ def test_a_change_of_which_nothing_is_left_is_a_change():
     assert distributed.views["how_many"] == Driver() and isinstance(distributed.views["some"], Buckets)
     story: list[Change] = [{"r": {(i, 0): 1 for i in range(5)}}, {"r": {(0, 0): -1, (9, 0): 1}}]
     assert not wrong(program, catalog, distributed, iter(story), buckets=1)
+
+
+def test_what_is_made_once_for_two_stores_goes_where_each_of_them_is():
+    """The first one has named its columns, of which the second one has other names for."""
+    dept = "CREATE TABLE dept (id INT NOT NULL, name STRING, budget INT)"
+    view = """
+    SELECT min(d4.id) FILTER (WHERE d1.name > 'bob') AS m FROM dept d1 JOIN r ON d1.id = r.b
+    JOIN dept d3 ON d1.budget = d3.budget JOIN dept d4 ON d1.budget = d4.budget
+    """
+    program, catalog = compiled(("CREATE TABLE r (a INT, b INT)", dept), {"v": view}, "recursive")
+    distributed = distribute(program, catalog, chosen={"M_dept": Buckets(("budget",))})
+    row = {number: (number, "ops", 99) for number in (3, 4)}
+    story: list[Change] = [{"dept": {row[3]: 1}}, {"dept": {row[4]: 1}}, {"r": {(1, 4): 1}}, {"dept": {row[3]: -1}}]
+    assert not wrong(program, catalog, distributed, iter(story), buckets=2)

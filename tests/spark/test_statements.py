@@ -181,3 +181,18 @@ def test_what_spark_does_not_understand_is_refused_in_one_line(mill):
     """In Spark SQL, `emp.id` is a field of the column `emp` of `m` here, and that is an int."""
     with pytest.raises(UnsupportedError, match="Spark refuses the statement: .*INVALID_EXTRACT_BASE_FIELD_TYPE"):
         mill.sql("DELETE FROM emp WHERE EXISTS (SELECT 1 FROM moves m WHERE m.emp = emp.id)")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE t (weight_ INT)",
+        "CREATE MATERIALIZED VIEW v AS SELECT id AS weight_ FROM dept",
+    ],
+)
+def test_the_name_of_counts_is_refused(spark: SparkSession, tmp_path: Path, sql: str):
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql("CREATE TABLE dept (id INT, rate DOUBLE)")
+    with pytest.raises(UnsupportedError, match='a column or alias "weight_" is not possible on Spark'):
+        mill.sql(sql)
+    assert list(mill.tables) == ["dept"] and not list(mill.views)

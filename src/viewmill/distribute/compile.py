@@ -125,7 +125,9 @@ class _Compiler:
     def _router(self, trigger: Trigger, places: Mapping[str, Place]) -> Router:
         large = frozenset(self.catalog.relations) - self.placing.small
         thrifty, sharing = "push_down" in self.passes, "share" in self.passes
-        return Router(trigger, places, large, thrifty, sharing, copying="single_transformer" not in self.passes)
+        taken = frozenset((*self.catalog.relations, *self.program.stores, *self.program.views))
+        copying = "single_transformer" not in self.passes
+        return Router(trigger, places, large, thrifty, sharing, taken, copying=copying)
 
     def _distributed(self, units: Units, repair: Repair) -> Distributed:
         found = records_found(self.program.stores, self.catalog, self.known)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 
 from viewmill.algebra.build import sum_
 from viewmill.algebra.nodes import DeltaRelation, Expr, Lift, Relation, Test, Value
@@ -49,6 +50,11 @@ class Arrival:
     @property
     def name(self) -> str:
         return f"{self.change}@{place_name(self.place)}" + (f" copy {self.copy}" if self.copy else "")
+
+
+def renamed_place(place: Place, by: Sequence[str], vars_: Sequence[str], columns: Sequence[str]) -> Place:
+    """A place in the words of what is sent there: made once for several, it has the names that the first one gave."""
+    return Buckets(tuple(columns[vars_.index(var)] for var in by)) if isinstance(place, Buckets) else place
 
 
 def place_name(place: Place) -> str:
@@ -120,6 +126,7 @@ class Router:
     large: frozenset[str]
     thrifty: bool = True  # look for the cheapest way; else take each store by itself, in the order of the text
     sharing: bool = True  # what is equal is made once
+    taken: frozenset[str] = frozenset()  # names of others
     made: dict[str, Made] = field(default_factory=dict)
     copying: bool = False  # what came in is sent for each statement anew
     _copies: int = 0
@@ -266,7 +273,7 @@ class Router:
             first = self._first_leg(term, owner, forms)
             if first is None:
                 continue
-            rest = tuple(f for f in term.factors if f not in first.factors)
+            rest = _without(term.factors, first.factors)
             for part in self._part("buckets", first, forms, widen(owner, first.factors)):
                 name, columns = self.make(part)
                 yield Term(term.keys, (DeltaRelation(name, columns, first.keys), *rest))
@@ -297,7 +304,7 @@ class Router:
             if not joined:
                 break
             stores += 1
-            done, left = [*done, joined[0]], [f for f in left if f is not joined[0]]
+            done, left = [*done, joined[0]], list(_without(left, joined[:1]))
         body = Term((), tuple(done))
         found = locate(body.product, owner, here)
         if not stores or not any(relations(f) for f in left) or not (found.right and found.zero):
@@ -312,7 +319,8 @@ class Router:
         if self.sharing and key in self._forms:
             made = self.made[self._forms[key]]
             return made.name, made.keys
-        name = f"{self.trigger.relation}#{len(self.made) + 1}"
+        numbered = (f"{self.trigger.relation}#{number}" for number in count(len(self.made) + 1))
+        name = next(name for name in numbered if name not in self.made and name not in self.taken)
         self.made[name] = Made(name, part.keys, part)
         self._forms[key] = name
         return name, part.keys
@@ -403,7 +411,10 @@ class Router:
         names = self._home(let)
         if names is None:
             return
-        supplies = [self._sent(self.made[name], place) for name in names]
+        by = place.by if isinstance(place, Buckets) else ()
+        supplies = [
+            self._sent(self.made[name], renamed_place(place, by, let.vars, self.made[name].keys)) for name in names
+        ]
         together = _together(supplies)
         parts = [
             DeltaRelation(supply.name, self.made[name].keys, let.vars)
@@ -442,6 +453,14 @@ class Router:
                 return None
             names.append(self.make(way.part)[0])
         return tuple(names)
+
+
+def _without(factors: Sequence[Expr], taken: Sequence[Expr]) -> tuple[Expr, ...]:
+    """What is left of a product: of equal factors, as many as were not taken."""
+    left = list(factors)
+    for factor in taken:
+        left.remove(factor)
+    return tuple(left)
 
 
 def joined(parts: Sequence[Part]) -> Part:

@@ -19,7 +19,7 @@ from viewmill.algebra.nodes import ZERO, AggSum, DeltaRelation, Exists, Expr, Pr
 from viewmill.algebra.schema import bottom_up, deltas, relations
 from viewmill.distribute.located import is_whole, locate
 from viewmill.distribute.nodes import Anywhere, Buckets, Driver, Everywhere, Here, Mode, Place, Use
-from viewmill.distribute.routes import Arrival, Part, Route, Router, Target, joined
+from viewmill.distribute.routes import Arrival, Part, Route, Router, Target, joined, renamed_place
 from viewmill.distribute.terms import change_atoms, terms_of
 from viewmill.program.nodes import Program, Statement
 
@@ -98,7 +98,7 @@ class Units:
             yield _unit(router, part, replace(s, expr=part.expr))
         for part in _joined(way.part for way in routes if way.sent):
             name, columns = router.make(part)
-            arrival = Arrival(name, target.place)
+            arrival = Arrival(name, renamed_place(target.place, target.by, s.vars, columns))
             expr = DeltaRelation(arrival.name, columns, s.vars)
             mode: Mode = "driver" if isinstance(target.place, Driver) else "buckets"
             yield Unit(router.trigger.relation, mode, (arrival,), replace(s, expr=expr))

@@ -239,6 +239,8 @@ class _Planner:
             return self._placed[atom.name]
         if atom.name in self._plan.lets:
             return self._plan.lets[atom.name]
+        if atom.name in self._plan.declared:
+            return self._plan.declared[atom.name]
         if self._info is None or atom.name != self._plan.relation:
             raise KeyError(atom.name)
         nullable = frozenset(column.name for column in self._info.columns if column.nullable)

@@ -139,7 +139,8 @@ class Deployed:
         for send in block.sends:
             if send.incoming and send.source not in self.stored:
                 found.append(replace(send, to=Anywhere()) if isinstance(send.to, Driver) else send)
-        later = {send.source for send in block.sends} - {send.source for send in self.made_early(relations)}
+        early = self.made_early(relations)
+        later = {send.source for send in block.sends if send not in early}
         for relation in block.fires:
             if relation not in self.stored:
                 where = self.program.looked_at.get(relation, ())
