@@ -12,7 +12,11 @@ from distribute.stories import Change, changes, compiled, tpch_changes, tpch_pro
 from distribute.test_suite import THEMES, theme_program
 from workload import SUITE
 
+from viewmill.catalog import RelationInfo
 from viewmill.engines.local import engine as local_engine
+from viewmill.engines.local.run import CompiledEngine
+from viewmill.engines.local.scalars import CannotLower
+from viewmill.engines.local.triggers import TriggerPlan
 
 QUICK = ("corners", "limits", "mixed")
 
@@ -70,3 +74,12 @@ def test_small_mills(case: str, buckets: int, tmp_path: Path):
     ddl, view, story = MILLS[case]
     program, catalog = compiled(ddl, {"v": view})
     assert not wrong(program, catalog, iter(story), tmp_path, buckets=buckets)
+
+
+def test_triggers_that_are_only_interpreted_send_what_they_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(engine: CompiledEngine, info: RelationInfo) -> TriggerPlan:
+        raise CannotLower("of indexes there are too many")
+
+    monkeypatch.setattr(CompiledEngine, "_planned", refuse)
+    program, catalog = theme_program("joins_outer")
+    assert not wrong(program, catalog, changes(SUITE, 7), tmp_path, stored=some(7))

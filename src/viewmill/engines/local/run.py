@@ -489,7 +489,9 @@ class CompiledEngine:
             try:
                 self._triggers[relation] = Ready(self._planned(info), self)
             except CannotLower as reason:  # of indexes there may be too many for one pool
-                self._triggers[relation] = Ready(interpreted_trigger(self.program, info, str(reason)), self)
+                self._triggers[relation] = Ready(
+                    interpreted_trigger(self.program, info, self._placed, str(reason)), self
+                )
         return self._triggers[relation]
 
     def _compile_ahead(self, relations: Sequence[str]) -> None:

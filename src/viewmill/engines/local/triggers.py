@@ -72,10 +72,15 @@ def plan_trigger(
     return plan
 
 
-def interpreted_trigger(program: Program, info: RelationInfo, reason: str) -> TriggerPlan:
-    """The plan that leaves every statement to the interpreter."""
+def interpreted_trigger(program: Program, info: RelationInfo, placed: Mapping[str, Source], reason: str) -> TriggerPlan:
+    """The plan that leaves every statement to the interpreter. What may be sent has its types."""
     statements = program.triggers[info.name].statements
-    return TriggerPlan(info.name, info.names, interpreted=[Interpreted(s, reason) for s in statements])
+    plan = TriggerPlan(info.name, info.names, interpreted=[Interpreted(s, reason) for s in statements])
+    planner = _Planner(plan, placed, info)
+    for statement in statements:
+        if statement.op == "let":
+            planner.declare(statement)
+    return plan
 
 
 def plan_reading(name: str, expr: Expr, columns: tuple[str, ...], placed: Mapping[str, Source]) -> TriggerPlan:
@@ -112,7 +117,7 @@ class _Planner:
         for s in statements:
             sets, lets = dict(self._sets), dict(self._plan.lets)
             if s.op == "let":
-                self._declare(s)
+                self.declare(s)
             if s.op == ":=":
                 self._sets = {}  # it runs by itself, on stores that have changed since others made theirs
             try:
@@ -136,7 +141,7 @@ class _Planner:
                 later.append(write)
         self._cut(first, later)
 
-    def _declare(self, s: Statement) -> None:
+    def declare(self, s: Statement) -> None:
         try:
             self._plan.declared[s.target] = self._let(s.target, s.vars, s.expr, self._placed.get(s.target))
         except CannotLower:
