@@ -7,8 +7,7 @@ and carries messages. Everything is compared with an interpreter that runs the p
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +18,12 @@ from distribute.stories import Change
 from viewmill.arrow import arrow_type
 from viewmill.catalog import Catalog
 from viewmill.distribute import distribute
-from viewmill.distribute.nodes import Driver, Everywhere, Send
+from viewmill.distribute.nodes import Driver, Everywhere, Place, Send
 from viewmill.durable.files import Files
 from viewmill.durable.history import Entry
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Row, Rows
+from viewmill.engines.local import LocalEngine
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.arrivals import from_messages
 from viewmill.engines.spark.driver import DriverState
@@ -111,14 +111,20 @@ class Carried:
         return pa.RecordBatch.from_pydict(columns)
 
     def contents(self, view: str) -> Rows:
-        place = self.deployed.program.views[view]
+        return self._found(self.deployed.program.views[view], lambda place: place.contents(view))
+
+    def store(self, name: str) -> Rows:
+        return self._found(self.deployed.program.places[name], lambda place: place.store(name))
+
+    def _found(self, place: Place, read: Callable[[Kept | LocalEngine], Rows]) -> Rows:
         if isinstance(place, Driver):
-            return self._driver.engine.contents(view)
-        total: Counter[Row] = Counter()
-        for kept in self._kept[:1] if isinstance(place, Everywhere) else self._kept:
-            for row, weight in kept.contents(view).items():
-                total[row] += weight
-        return dict(total)
+            return read(self._driver.engine)
+        parts = [read(kept) for kept in self._kept]
+        if isinstance(place, Everywhere):
+            assert not any(difference(part, parts[0]) for part in parts), "copies that are not the same"
+            return parts[0]
+        assert sum(map(len, parts)) == len({row for part in parts for row in part}), "a row in two buckets"
+        return {row: weight for part in parts for row, weight in part.items()}
 
 
 def _together(messages: list[pa.Table]) -> pa.Table:
@@ -138,7 +144,7 @@ def wrong(
     stored: Collection[str] = (),
     buckets: int = 3,
 ) -> str:
-    """The views that are not as in the undistributed program, after the first batch that shows it."""
+    """Views and stores that are not as in the undistributed program, after the first batch that shows it."""
     truth = Interpreter()
     truth.install(program, {})
     ours = Carried(program, catalog, folder, stored, buckets)
@@ -146,9 +152,10 @@ def wrong(
         for number, batch in enumerate(story):
             truth.apply({name: rows for name, rows in batch.items() if name in program.triggers})
             ours.apply(batch)
-            found = {view: difference(ours.contents(view), truth.contents(view)) for view in program.views}
+            found = {f"view {view}": difference(ours.contents(view), truth.contents(view)) for view in program.views}
+            found |= {f"store {name}": difference(ours.store(name), truth.store(name)) for name in program.stores}
             if any(found.values()):
-                return f"after batch {number}: " + "\n".join(f"view {v}: {w[:500]}" for v, w in found.items() if w)
+                return f"after batch {number}: " + "\n".join(f"{what}: {w[:500]}" for what, w in found.items() if w)
     finally:
         ours.close()
     return ""
