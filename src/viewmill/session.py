@@ -45,12 +45,12 @@ from viewmill.verification import Verification, compare
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from viewmill.engines.local.single import Single
+    from viewmill.engines.local.quick import QuickWays
     from viewmill.spark_mill import SparkMill
 
 
 Quick: TypeAlias = Callable[[object, int], bool]
-"""Takes data that is a single row: to insert (1), to delete (-1) or to update (0); false if that is left to a batch."""
+"""Takes a single row or whole columns: to insert (1), to delete (-1) or to update (0); false leaves that to a batch."""
 
 
 @overload
@@ -104,7 +104,7 @@ class Mill(Scripted):
         super().__init__(dialect=dialect)
         self._engine = LocalEngine()
         self._subscriptions = Subscriptions()
-        self._singles: dict[str, Quick] = {}
+        self._quick: dict[str, Quick] = {}
         self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
 
     def _install(self, definitions: Definitions, words: str) -> None:
@@ -115,7 +115,7 @@ class Mill(Scripted):
                 self._subscriptions.forget(name)
         self._definitions = definitions
         self._state += 1
-        self._renew_singles()
+        self._renew_quick()
 
     def _engine_for(self, definitions: Definitions) -> LocalEngine:
         """An engine that runs these definitions. Ours stays as it is, in case a new view fails on its rows."""
@@ -130,24 +130,24 @@ class Mill(Scripted):
 
     def insert(self, table: str, data: object) -> None:
         """Add rows: Arrow, pandas, a list of tuples or of dicts."""
-        single = self._singles.get(table)
-        if single is not None and single(data, 1):
+        quick = self._quick.get(table)
+        if quick is not None and quick(data, 1):
             return
         with self._lock, self._batch(at_once=True) as batch:
             batch.insert(table, data)
 
     def delete(self, table: str, data: object) -> None:
         """Remove rows, given whole, or by name with only the primary key."""
-        single = self._singles.get(table)
-        if single is not None and single(data, -1):
+        quick = self._quick.get(table)
+        if quick is not None and quick(data, -1):
             return
         with self._lock, self._batch(at_once=True) as batch:
             batch.delete(table, data)
 
     def update(self, table: str, data: object) -> None:
         """Replace rows by whole new ones with the same primary key."""
-        single = self._singles.get(table)
-        if single is not None and single(data, 0):
+        quick = self._quick.get(table)
+        if quick is not None and quick(data, 0):
             return
         with self._lock, self._batch(at_once=True) as batch:
             batch.update(table, data)
@@ -176,51 +176,57 @@ class Mill(Scripted):
 
         return Batch(self._definitions.table, commit, at_once=at_once)
 
-    def _renew_singles(self) -> None:
-        """Tables that take single rows the quick way, and how."""
+    def _renew_quick(self) -> None:
+        """Tables that take changes the quick way, and how."""
         tables = self._definitions.tables.values()
-        self._singles = {}
+        self._quick = {}
         if self._engine.is_compiled and not self._subscriptions.followed:
-            self._singles |= {table.info.name: self._single(table, self._singles) for table in tables}
+            self._quick |= {table.info.name: self._quick_way(table, self._quick) for table in tables}
 
-    def _single(self, table: BaseTable, valid: dict[str, Quick]) -> Quick:
-        """A function that takes one row by the quick way; false if there is none, or it is not for this row.
+    def _quick_way(self, table: BaseTable, valid: dict[str, Quick]) -> Quick:
+        """A function that takes a change by the quick way; false if there is none, or it is not for this change.
 
         It is called a hundred thousand times a second, so it looks up nothing that can be known before.
         """
-        lock, keeps_rows, engine = self._lock, table.keeps_rows, self._engine
-        ways: Single | None = None
+        lock, keeps_rows, engine, only_grows = self._lock, table.keeps_rows, self._engine, table.info.kind == "stream"
+        ways: QuickWays | None = None
 
-        def single(data: object, weight: int) -> bool:
+        def quick(data: object, weight: int) -> bool:
             nonlocal ways
-            if type(data) is not list or len(data) != 1:
+            is_row = type(data) is list and len(data) == 1
+            if not is_row and (keeps_rows or (type(data) is not pa.RecordBatch and type(data) is not pa.Table)):
                 return False
-            row = data[0]
             with lock:
-                if self._singles is not valid:  # the mill has changed since this was looked up
+                if self._quick is not valid:  # the mill has changed since this was looked up
                     return False
                 if ways is None:
-                    ways = engine.single(table.info.name)
+                    ways = engine.quick(table.info.name)
                 if ways is None:
                     del valid[table.info.name]
                     return False
-                if not keeps_rows:
-                    if type(row) is not tuple or not weight or not ways.take(row, weight):
-                        return False
-                    table.touched = True
-                else:
-                    changes = table.single(row, weight)
+                if keeps_rows:
+                    changes = table.single(data[0], weight)  # type: ignore[index]
                     if changes is None:
                         return False
                     is_taken = ways.exchange(*changes) if len(changes) == 2 else ways.take(*next(iter(changes.items())))
                     if not is_taken:
                         return False
                     table.commit(changes)
+                else:
+                    if not weight or (only_grows and weight < 0):
+                        return False
+                    if is_row:
+                        row = data[0]  # type: ignore[index]
+                        if type(row) is not tuple or not ways.take(row, weight):
+                            return False
+                    elif not ways.take_columns(data, weight):
+                        return False
+                    table.touched = True
                 self._version += 1
                 self._state += 1
             return True
 
-        return single
+        return quick
 
     def _change(self, statement: Insert | Delete | Update) -> None:
         rows = present(self._answer(self._definitions.changed_rows(statement)), Presentation())
@@ -245,7 +251,7 @@ class Mill(Scripted):
         try:
             changed = self._applied(changes, pending, frozenset(followed))
         except BaseException:
-            self._renew_singles()  # the engine may be another
+            self._renew_quick()  # the engine may be another
             raise
         for name, rows in changes.items():
             self._definitions.tables[name].commit(rows)
@@ -253,8 +259,8 @@ class Mill(Scripted):
             self._definitions.tables[change.relation].touched = True
         self._version += 1
         self._state += 1
-        if not self._singles or not self._engine.is_compiled:
-            self._renew_singles()
+        if not self._quick or not self._engine.is_compiled:
+            self._renew_quick()
         self._subscriptions.notify({name: self._changes(name, changed[name], before.get(name)) for name in followed})
 
     def _applied(
@@ -282,7 +288,7 @@ class Mill(Scripted):
             difference = {row: after.get(row, 0) - before.get(row, 0) for row in {**before, **after}}
             changed[name] = {row: count for row, count in difference.items() if count}
         self._engine = engine
-        self._renew_singles()
+        self._renew_quick()
         return changed
 
     def _changes(self, name: str, change: Mapping[Row, Number], before: Result | None) -> Changes:
@@ -317,7 +323,7 @@ class Mill(Scripted):
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` after every batch that changes the view; returns what ends this."""
         with self._lock:
-            self._singles = {}  # somebody wants to know what each batch changes
+            self._quick = {}  # somebody wants to know what each batch changes
             return self._subscriptions.add(self._definitions.view(name).name, subscriber)
 
     def verify(self, name: str, *, by: Literal["reference", "engine"] = "reference") -> Verification:

@@ -6,6 +6,7 @@ import sys
 from decimal import Decimal
 from fractions import Fraction
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import viewmill
 from viewmill.algebra.functions import cast, evaluate_scalar
 from viewmill.algebra.scalars import Call, Cast, Const, Scalar, Var
-from viewmill.engines.local import engine, run
+from viewmill.engines.local import engine, layout, run
 from viewmill.engines.local.magnitudes import fits, sum_of_many
 from viewmill.errors import DataError
 from viewmill.types import BIGINT, INT, TINYINT, Type, decimal
@@ -139,6 +140,26 @@ def test_sums_over_ranges_are_checked_if_there_are_very_many_records(view: str, 
     assert bool(mill._engine._fast.fallible) is doubted
     monkeypatch.setattr(run, "MANY", 1999)
     assert mill._engine._fast.fallible == {"v"}
+
+
+@pytest.mark.parametrize(("many", "looked_at"), [(1, True), (2**20, False)])
+def test_views_that_fail_only_if_stores_are_large_are_looked_at_then(many, looked_at, monkeypatch):
+    monkeypatch.setattr(run, "MANY", many)
+    mill = viewmill.connect()
+    mill.sql("CREATE TABLE t (k INT, a DECIMAL(12,2) NOT NULL) WITH (stored = false)")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT k, sum(cast(a AS DECIMAL(15,2))) AS s FROM t "
+        "WHERE a > (SELECT avg(a) FROM t) GROUP BY k"
+    )
+    mill.insert("t", [(i % 7, i) for i in range(2000)])
+    engine = mill._engine._fast
+    assert engine._fallible.if_large == {"v"}
+    for data in ([(1, Decimal("9.00"))], pa.table({"k": [1], "a": pa.array([Decimal("9.00")], pa.decimal128(12, 2))})):
+        assert mill._quick["t"](data, 1)
+        rows = engine._watch("v").out.arrays.block
+        assert bool(rows[layout.EMITTED]) is looked_at
+        rows[layout.EMITTED] = 0
+    assert mill._quick["t"]([(1, Decimal("9.00"))], -1)
 
 
 def test_how_large_a_sum_of_words_is():

@@ -124,9 +124,9 @@ def test_both_ways_agree(changes):
 def test_the_quick_way_is_taken(executor):
     mill = new_mill()
     if executor == "interpreted":
-        assert not mill._singles  # nothing is compiled
+        assert not mill._quick  # nothing is compiled
         return
-    single, row = mill._singles["t"], (1, Decimal("1.50"), "é", 2.5, None, Decimal(7), False, None)
+    single, row = mill._quick["t"], (1, Decimal("1.50"), "é", 2.5, None, Decimal(7), False, None)
     assert single([row], 1)
     assert not single([row], 1)  # the key is there
     assert single([row], -1)
@@ -140,10 +140,10 @@ def test_the_quick_way_is_taken(executor):
     assert not single([{"id": True}], -1)
     assert single([{"id": 1}], -1)
     assert list(mill.view("v")) == [("z", 1, 1, 0.5)]
-    assert mill._singles["trusted"]([(None, "x", 1, None, "y")], 1)
-    assert not mill._singles["trusted"]([(None, "x", 1, None, "y")], 0)
-    assert not mill._singles["trusted"]([(None, "x", None, None, "y")], 1)
-    assert not mill._singles["trusted"]([(None, "x", 1, None, 5)], 1)
+    assert mill._quick["trusted"]([(None, "x", 1, None, "y")], 1)
+    assert not mill._quick["trusted"]([(None, "x", 1, None, "y")], 0)
+    assert not mill._quick["trusted"]([(None, "x", None, None, "y")], 1)
+    assert not mill._quick["trusted"]([(None, "x", 1, None, 5)], 1)
 
 
 def test_a_row_that_makes_a_view_fail_is_refused():

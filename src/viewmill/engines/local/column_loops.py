@@ -12,7 +12,7 @@ from typing import Any
 
 from viewmill.engines.local.interning import instruction, is_valid
 from viewmill.engines.local.libraries import Library
-from viewmill.engines.local.raw import Int, peek, peek_half, poke
+from viewmill.engines.local.raw import Int, call, peek, peek_half, poke
 from viewmill.engines.local.wordcode import words
 
 COLUMNS = Library("columns")
@@ -125,6 +125,7 @@ _NULLS = 1
 _OFFSET = 2
 _BUFFERS = 5
 _CHILDREN = 6
+_RELEASE = 8
 
 # What is to be done with a column: words of a plan
 INDEX = 0  # its position in the batch
@@ -139,6 +140,10 @@ WORDS = 1  # numbers of 64 bits
 DECIMALS = 2  # numbers of 128 bits
 HALVES = 3  # numbers of 32 bits
 DOUBLES = 4
+TEXTS = 5  # with offsets of 32 bits
+LONG_TEXTS = 6  # with offsets of 64 bits
+
+MORE = 2  # what is plain, but for texts that a dictionary has no room for: their pairs have no address
 
 
 @words
@@ -165,24 +170,56 @@ def _encoded(plan: Int, source: Int, bitmap: Int, first: Int, rows: Int, out: In
     return _decimals_plain(at, rows, low, high) if step == 2 else _words_plain(at, rows, low, high)
 
 
-@COLUMNS.export
-def encode_batch(batch: Int, rows: Int, plans: Int, columns: Int, pairs: Int, out: Int) -> Int:
-    """Carry out the plans for columns of a batch, an Arrow struct; whether all are plain.
+# The memory of a batch, in words: a pair for each column of the relation and one for the weights, the weight that all
+# rows have, the batch as a struct, and codes
+STRUCT = 10
 
-    Each plan has room for its codes at `out`, one behind the other.
+
+def head(width: int) -> int:
+    """Words before the struct, for a relation of so many columns."""
+    return 2 * width + 3
+
+
+@COLUMNS.export
+def encode_batch(memory: Int, width: Int, rows: Int, weight: Int, plans: Int, columns: Int, dictionary: Int) -> Int:
+    """Carry out the plans for columns of a batch; whether all are plain: 0, 1, or `MORE` if texts found no room.
+
+    Each plan has room for its codes behind the struct, one behind the other. The struct is released: who called keeps
+    the arrays. `dictionary` is the address of one, and of the function that enters rows into it.
     """
-    plain = True
+    for pair in range(width):
+        poke(memory, 2 * pair, 0)
+        poke(memory, 2 * pair + 1, 0)
+    before = 2 * width + 3
+    poke(memory, 2 * width, memory + 8 * (before - 1))
+    poke(memory, 2 * width + 1, 0)
+    poke(memory, before - 1, weight)
+    batch = memory + 8 * before
+    out = batch + 8 * STRUCT
+    plain, more = True, False
     for number in range(columns):
         plan = plans + number * PLAN * 8
+        form = peek(plan, FORM)
         column = peek(peek(batch, _CHILDREN), peek(plan, INDEX))
         first = peek(batch, _OFFSET) + peek(column, _OFFSET)
-        bitmap = peek(peek(column, _BUFFERS), 0)
+        buffers = peek(column, _BUFFERS)
+        bitmap = peek(buffers, 0)
         if peek(column, _NULLS) == 0:  # -1 if it is not known how many there are
             bitmap = 0
+        at, pair = out + number * rows * 8, memory + peek(plan, PLACE) * 16
         if bitmap != 0 and peek(plan, NOT_NULL) != 0:
             plain = False
-        elif peek(plan, FORM) != LOOK:
-            source, pair = peek(peek(column, _BUFFERS), 1), pairs + peek(plan, PLACE) * 16
-            if not _encoded(plan, source, bitmap, first, rows, out + number * rows * 8, pair):
+        elif form == TEXTS or form == LONG_TEXTS:
+            poke(pair, 0, at)
+            poke(pair, 1, 1)
+            wide = form == LONG_TEXTS
+            texts, offsets = peek(buffers, 2), peek(buffers, 1)
+            enter, block = peek(dictionary, 1), peek(dictionary, 0)
+            if rows > 0 and call(enter, block, texts, offsets, wide, bitmap, first, 0, rows, 0, at) != rows:
+                poke(pair, 0, 0)
+                more = True
+        elif form != LOOK:
+            if not _encoded(plan, peek(buffers, 1), bitmap, first, rows, at, pair):
                 plain = False
-    return plain
+    call(peek(batch, _RELEASE), batch, 0)
+    return (MORE if more else 1) if plain else 0

@@ -4,13 +4,14 @@
 
 Columns that no view uses are not encoded, but checked. Whatever does not fit is refused as rows are in `intake.py`, in
 the same words. What depends on the schema of a batch is worked out once; one compiled call then does all the columns
-that hold plain numbers.
+that hold plain numbers or known texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,12 @@ from viewmill.engines.local.columns import (
     encode_column,
     encode_values,
     encoder_for,
+    exported,
     is_binary,
     is_text,
-    struct_at,
 )
 from viewmill.engines.local.dictionary import Dictionary, Ints, address
+from viewmill.engines.local.interning import intern_rows
 from viewmill.engines.local.scalars import NULL
 from viewmill.engines.local.values import TooWide
 from viewmill.errors import DataError, InternalError
@@ -38,6 +40,7 @@ from viewmill.types import Type
 from viewmill.values import Misfit, fit
 
 _NOTHING = Column(0, 0, None)
+_TEXTS = {pa.string(): loops.TEXTS, pa.large_string(): loops.LONG_TEXTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +70,15 @@ class Columns:
 class _Plan:
     """For batches of one schema: the plans that compiled code carries out, and the columns left for Python.
 
-    The first `encoded` plans write codes. Of a column that is left: its position in the batch and in the relation.
+    The first `encoded` plans write codes. Of a column of texts, or one that is left: its position in the batch and in
+    the relation.
     """
 
     schema: pa.Schema
     plans: Ints
     plans_at: int
     encoded: int
+    texts: tuple[tuple[int, int], ...]
     left: tuple[tuple[int, int], ...]
 
 
@@ -84,7 +89,8 @@ class Columnar:
         self._info = info
         self.used = frozenset(used)
         self.dictionary = dictionary
-        self._head = 2 * len(info.columns) + 3  # words: the pairs, and the weight
+        self._width = len(info.columns)
+        self._entering = np.zeros(2, np.int64)
         self._plan: _Plan | None = None
 
     def encode(self, data: object, weight: int = 1) -> Columns | None:
@@ -109,20 +115,21 @@ class Columnar:
                 raise InternalError(f"a column of {self._info.name} is refused, and all of its rows fit") from error
             raise
 
-    def _columns(self, rows: int, encoded: int, weight: int) -> tuple[Columns, int]:
-        """Room for the pairs, the weight, and the codes of so many columns; and where those are."""
-        head = self._head
-        memory = pa.allocate_buffer(8 * (head + rows * encoded))
-        words = np.frombuffer(memory, np.int64, head)
-        words[:] = 0
-        words[head - 3 :] = memory.address + 8 * (head - 1), 0, weight
-        return Columns(rows, memory.address, words[: head - 1], [memory]), memory.address + 8 * head
+    def encode_plain(self, data: object, weight: int) -> Columns | None:
+        """The same if all values are plain; None if not, or something is wrong: `encode` says what."""
+        batch = _one_batch(data)
+        try:
+            return self._all_at_once(batch, weight) if batch is not None else None
+        except TooWide:
+            return None
 
     # --- one by one
 
     def _one_by_one(self, given: Mapping[str, GivenColumn], weight: int) -> Columns:
         encoded = [self._encoded(given[column.name], column) for column in self._info.columns]
-        columns, _ = self._columns(encoded[0][1] if encoded else 0, 0, weight)
+        words = np.zeros(loops.head(self._width), np.int64)
+        words[-3:] = address(words[-1:]), 0, weight
+        columns = Columns(encoded[0][1] if encoded else 0, address(words), words, [])
         for place, (column, _) in enumerate(encoded):
             columns.put(place, column)
         return columns
@@ -167,19 +174,30 @@ class Columnar:
             plan = self._plan = self._planned(batch.schema)
             if plan is None:
                 return None
-        capsule = batch.__arrow_c_array__()[1]
-        columns, out = self._columns(batch.num_rows, plan.encoded, weight)
-        if not loops.encode_batch(
-            struct_at(capsule), columns.rows, plan.plans_at, len(plan.plans), columns.address, out
-        ):
-            return None
-        columns.keep.append(capsule)
+        before, memory = len(self.dictionary), exported(batch, self._width, plan.encoded)
+        at, rows = memory.address, batch.num_rows
+        plain = loops.encode_batch(
+            at, self._width, rows, weight, plan.plans_at, len(plan.plans), self._entering_at if plan.texts else 0
+        )
         try:
+            self.dictionary.check_new(before)
+            if not plain:
+                return None
+            columns = Columns(rows, at, np.frombuffer(memory, np.int64, 2 * self._width + 2), [memory, batch])
+            for index, place in plan.texts if plain == loops.MORE else ():
+                if not columns.words[2 * place]:
+                    columns.put(place, self._from_arrow(batch.column(index), self._info.columns[place]))
             for index, place in plan.left:
                 columns.put(place, self._from_arrow(batch.column(index), self._info.columns[place]))
         except (Misfit, DataError):
             return None
         return columns
+
+    @cached_property
+    def _entering_at(self) -> int:
+        """Where compiled code finds the dictionary, and what enters texts."""
+        self._entering[:] = self.dictionary.address, intern_rows.address
+        return address(self._entering)
 
     def _planned(self, schema: pa.Schema) -> _Plan | None:
         """None if these are not the columns of the relation."""
@@ -188,6 +206,7 @@ class Columnar:
             return None
         encoded: list[tuple[int, ...]] = []
         looked: list[tuple[int, ...]] = []
+        texts: list[tuple[int, int]] = []
         left: list[tuple[int, int]] = []
         for place, column in enumerate(self._info.columns):
             index = names.index(column.name)
@@ -197,12 +216,15 @@ class Columnar:
             if column.name in self.used and isinstance(encoder, Numbers):
                 numbers = (encoder.form, encoder.low, encoder.high, encoder.times, encoder.per)
                 encoded.append((index, place, not_null, *numbers))
+            elif column.name in self.used and column.type.name == "string" and kind in _TEXTS:
+                encoded.append((index, place, not_null, _TEXTS[kind], 0, 0, 1, 1))
+                texts.append((index, place))
             elif column.name in self.used or not always_fits(kind, column.type):
                 left.append((index, place))
             elif not_null:
                 looked.append((index, place, not_null, loops.LOOK, 0, 0, 1, 1))
         plans = np.array(encoded + looked, np.int64).reshape(-1, loops.PLAN)
-        return _Plan(schema, plans, address(plans), len(encoded), tuple(left))
+        return _Plan(schema, plans, address(plans), len(encoded), tuple(texts), tuple(left))
 
 
 def _one_batch(data: object) -> pa.RecordBatch | None:

@@ -222,22 +222,20 @@ class Numbers:
     def __call__(self, array: pa.Array, dictionary: Dictionary) -> Column | None:
         rows = len(array)
         plan = np.array((0, 0, 0, self.form, self.low, self.high, self.times, self.per), np.int64)
-        pair = np.zeros(2, np.int64)
-        out = pa.allocate_buffer(8 * rows)
-        capsule = pa.RecordBatch.from_arrays([array], [""]).__arrow_c_array__()[1]
-        plain = loops.encode_batch(struct_at(capsule), rows, address(plan), 1, address(pair), out.address)
-        return Column(int(pair[0]), int(pair[1]), (capsule, out)) if plain else None
+        batch = pa.RecordBatch.from_arrays([array], [""])
+        memory = exported(batch, 1, 1)
+        if not loops.encode_batch(memory.address, 1, rows, 0, address(plan), 1, 0):
+            return None
+        where, stride = np.frombuffer(memory, np.int64, 2).tolist()
+        return Column(where, stride, (batch, memory))
 
 
-def struct_at(capsule: object) -> int:
-    """Where an array of the Arrow C data interface is."""
-    where: int = _pointer(capsule, b"arrow_array")
-    return where
-
-
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype = ctypes.c_int64
-_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+def exported(batch: pa.RecordBatch, width: int, encoded: int) -> pa.Buffer:
+    """Memory for `encode_batch`, which is to be called: for a relation of `width` columns, so many of them encoded."""
+    head = loops.head(width)
+    memory = pa.allocate_buffer(8 * (head + loops.STRUCT + batch.num_rows * encoded))
+    batch._export_to_c(memory.address + 8 * head)
+    return memory
 
 
 @dataclass(frozen=True, slots=True)

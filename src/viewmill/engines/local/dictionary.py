@@ -152,9 +152,13 @@ class Dictionary:
             # The first rows have more new strings than those after them.
             expected = min((len(self) - before) * (rows - row) // max(row, 1), 3 * len(self))
             self._grow(len(array[row].as_buffer()), expected)
+        self.check_new(before, texts=not binary)
+
+    def check_new(self, before: int, *, texts: bool = True) -> None:
+        """Compiled code may have entered more strings than there were `before`."""
         if len(self) > before:
             self._look_ahead()
-            if not binary:
+            if texts:
                 self._check_texts(before)
 
     def _remembered(self, value: str | bytes) -> int:

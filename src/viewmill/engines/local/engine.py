@@ -21,8 +21,8 @@ from viewmill.types import Type
 
 if TYPE_CHECKING:  # what needs the compiler is imported when something is compiled
     from viewmill.engines.local.pending import Pending
+    from viewmill.engines.local.quick import QuickWays
     from viewmill.engines.local.run import CompiledEngine
-    from viewmill.engines.local.single import Single
 
 COMPILE_AFTER = 1000
 """Rows that are interpreted before anything is compiled."""
@@ -152,11 +152,11 @@ class LocalEngine:
         }
         self._fast, self._wide = None, True
 
-    def single(self, relation: str) -> Single | None:
-        """The quick way for single rows of a relation, if there is one."""
+    def quick(self, relation: str) -> QuickWays | None:
+        """The quick ways for changes of a relation, if there are any."""
         if self._fast is None or relation not in self.program.triggers:
             return None
-        return self._fast.single(relation)
+        return self._fast.quick(relation)
 
     # --- reading
 

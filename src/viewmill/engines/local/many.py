@@ -10,7 +10,7 @@ from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.layout import BEGIN, MERGE
 from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.pools import Pool
-from viewmill.engines.local.raw import Int, call, call_run, peek
+from viewmill.engines.local.raw import Int, call, peek
 from viewmill.engines.local.wordcode import words
 
 TRIGGERS = Library("triggers")
@@ -42,7 +42,7 @@ def scheduled(schedule: Int, batch: Int, rows: Int, flags: Int, begin: Int, merg
     each(peek(schedule, TEMPORARY), peek(schedule, TEMPORARY + 1), BEGIN)
     functions = peek(schedule, FUNCTIONS)
     for i in range(peek(schedule, FUNCTIONS + 1)):
-        call_run(peek(functions, 2 * i), peek(functions, 2 * i + 1), batch, rows, flags)
+        call(peek(functions, 2 * i), peek(functions, 2 * i + 1), batch, rows, flags)
         if peek(flags, 0) != 0:
             return peek(flags, 0)
     return each(targets, count, MERGE) if merge != 0 else 0

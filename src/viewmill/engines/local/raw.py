@@ -121,17 +121,10 @@ def room_for_chunk(builder: Any) -> Any:
 
 
 @instruction
-def call(builder: Any, function: Any, first: Any, second: Any) -> Any:
-    """Call a C function of two words by its address. Its code is not compiled into the caller's."""
-    kind = ir.FunctionType(WORD, [WORD, WORD])
-    return builder.call(builder.inttoptr(function, kind.as_pointer()), [first, second])
-
-
-@instruction
-def call_run(builder: Any, function: Any, env: Any, batch: Any, rows: Any, flags: Any) -> Any:
-    """Call a generated function by its address."""
-    kind = ir.FunctionType(WORD, [WORD] * 4)
-    return builder.call(builder.inttoptr(function, kind.as_pointer()), [env, batch, rows, flags])
+def call(builder: Any, function: Any, *arguments: Any) -> Any:
+    """Call a C function of words by its address. Its code is not compiled into the caller's."""
+    kind = ir.FunctionType(WORD, [WORD] * len(arguments))
+    return builder.call(builder.inttoptr(function, kind.as_pointer()), arguments)
 
 
 def _checked(operation: str) -> Any:

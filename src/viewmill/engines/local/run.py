@@ -37,9 +37,9 @@ from viewmill.engines.local.placement import doubles, place
 from viewmill.engines.local.plans import known_plan
 from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
 from viewmill.engines.local.pools import Pool
+from viewmill.engines.local.quick import OneRow, QuickWays
 from viewmill.engines.local.ready import Ready
 from viewmill.engines.local.scalars import CannotLower, same_form
-from viewmill.engines.local.single import OneRow, Single, is_plain
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading, plan_trigger
@@ -216,15 +216,15 @@ class CompiledEngine:
         self._last, self._dirty = {**self._last, **self._dirty}, {}
         return changes
 
-    def single(self, relation: str) -> Single | None:
-        """What takes single rows of a relation the quick way, if it can be done."""
+    def quick(self, relation: str) -> QuickWays | None:
+        """What takes changes of a relation the quick way, if it can be done."""
         trigger, info = self._trigger(relation), self._catalog.relations[relation]
         above = any(name in self.program.triggers for name in self.program.views)
         watches = [self._watch(name) for name in self._fallible.ever]
         anew = any(s.op == ":=" for s in self.program.triggers[relation].statements)
-        if not is_plain(info) or above or anew or trigger.plan.interpreted or None in watches:
+        if above or anew or trigger.plan.interpreted or None in watches:
             return None
-        one = OneRow(info, trigger.columns, self.dictionary)
+        one, encode_plain = OneRow(info, trigger.columns, self.dictionary), self._taker(trigger).encode_plain
         encode, batch, schedule, flags = one.encode, one.address, trigger.schedule.address, self._flags_at
         mark = {("on", relation): trigger.targets}
         checks = np.array([watch.address for watch in watches if watch is not None], np.int64)
@@ -244,6 +244,14 @@ class CompiledEngine:
                 return False
             return not run(schedule, batch, 2, flags, checks_at, count) or undo()
 
+        def take_columns(data: object, weight: int) -> bool:
+            if self._last is not mark:
+                start()
+            columns = encode_plain(data, weight)
+            if columns is None:
+                return False
+            return not run_checked(schedule, columns.address, columns.rows, flags, checks_at, count) or undo()
+
         def start() -> None:
             for group in self._last.values():
                 group.call_briefly(layout.BEGIN)
@@ -251,10 +259,11 @@ class CompiledEngine:
 
         def undo() -> bool:
             trigger.targets.call(layout.ROLLBACK)
+            trigger.targets.check(int(self._flags[0]))
             self._forget()
             return False
 
-        return Single(take, exchange, (one, checks))
+        return QuickWays(take, exchange, take_columns, (one, checks))
 
     def _end_last(self) -> None:
         """The batch before is over: its journals are not needed any more."""
@@ -428,7 +437,8 @@ class CompiledEngine:
     def _watch(self, name: str) -> Watch | None:
         if name not in self._watches:
             try:
-                self._watches[name] = Watch(self.program.views[name], self._placed, self)
+                safe = MANY if name in self._fallible.if_large else -1
+                self._watches[name] = Watch(self.program.views[name], self._placed, self, safe=safe)
             except CannotLower:
                 self._watches[name] = None
         return self._watches[name]

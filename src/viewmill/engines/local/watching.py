@@ -77,7 +77,8 @@ CHANGED = 0  # address, and how many: for each store its block, its lane, and th
 READ = 2  # address of blocks, and how many: all pools that the output reads, each once
 TEMPORARY = 4  # address of blocks, and how many: pools that start empty
 OUTPUT = 6  # the schedule of the output
-WATCHED = 7
+SAFE = 7  # it cannot fail while no pool has more records than this
+WATCHED = 8
 
 
 @words
@@ -106,9 +107,18 @@ def _checked(schedule: Int, batch: Int, rows: Int, flags: Int, watches: Int, cou
     """Run a trigger after a batch of its own, then what must not fail after it."""
     failed = scheduled(schedule, batch, rows, flags, 1, 1)
     for i in range(count):
-        if failed == 0:
-            failed = _run(peek(watches, i), flags, 0)
+        watched = peek(watches, i)
+        if failed == 0 and _may_fail(watched):
+            failed = _run(watched, flags, 0)
     return failed
+
+
+@words
+def _may_fail(watched: Int) -> Int:
+    most, blocks = -1, peek(watched, READ)
+    for i in range(peek(watched, READ + 1)):
+        most = max(most, peek(peek(blocks, i), layout.LIVING))
+    return most > peek(watched, SAFE)
 
 
 _run_watch = TRIGGERS.export(_run)
@@ -118,7 +128,8 @@ run_checked = TRIGGERS.export(_checked)
 class Watch:
     """One view whose changes are wanted, by compiled code."""
 
-    def __init__(self, view: ViewPlan, placed: Mapping[str, Source], around: Surroundings) -> None:
+    def __init__(self, view: ViewPlan, placed: Mapping[str, Source], around: Surroundings, *, safe: int) -> None:
+        """It cannot fail while no store has more than `safe` records."""
         self._ready = Ready(plan_changes(view, placed), around)
         self.rows = self._ready.plan.lets[self._ready.plan.output]
         stores = [
@@ -139,6 +150,7 @@ class Watch:
         ):
             self._watched[word], self._watched[word + 1] = address(array), count
         self._watched[OUTPUT] = self._ready.without_begin
+        self._watched[SAFE] = safe
         self.address = address(self._watched)
         self._out = self._ready.lets[self.rows.pool]
 

@@ -1,9 +1,10 @@
-"""Single rows, from Python values to committed stores in a few microseconds.
+"""The quick ways into the stores of a relation: for a single row, and for whole columns of plain values.
 
-For each relation a Python function is written that takes a row of plain values (an int for a bigint, a Decimal for a
+For single rows a Python function is written that takes a row of plain values (an int for a bigint, a Decimal for a
 decimal, and so on) and packs the codes of the columns in use into a buffer, which is the batch: of one row, or of two
-where one takes the place of the other. Anything else about a row is for the general path, which knows what to do and
-what to say. If the rows of a table are kept, values must be just as they are kept: a decimal has all of its digits.
+where one takes the place of the other. It takes a few microseconds to the committed stores. Anything else about a row
+is for the general path, which knows what to do and what to say. If the rows of a table are kept, values must be just as
+they are kept: a decimal has all of its digits.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()
 _REMEMBERED = 4096  # decimals of a column whose codes are looked up: that takes a third of the time
 
 
-class Single(NamedTuple):
+class QuickWays(NamedTuple):
     """Functions that take a change of a relation, whole and at once; false: nothing was done."""
 
     take: Callable[[Sequence[object], int], bool]
     """A row with its weight."""
     exchange: Callable[[Sequence[object], Sequence[object]], bool]
     """A row that is there, for another."""
+    take_columns: Callable[[object, int], bool]
+    """Arrow's columns, with the weight that all rows have."""
     keep: object
     """What they work on, by address."""
 
@@ -55,13 +58,17 @@ class OneRow:
         for at, place in enumerate([*places, len(info.columns)]):
             self._words[2 * place : 2 * place + 2] = base + 8 * at, stride
         self.address = address(self._words)
-        self.encode = _encoder(info, places, self._buffer, dictionary)
+        self.encode = _encoder(info, places, self._buffer, dictionary) if _is_plain(info) else _no_row
 
 
-def is_plain(info: RelationInfo) -> bool:
-    """Whether the relation has a function of this kind: its rows are of types that are quickly told."""
+def _is_plain(info: RelationInfo) -> bool:
+    """Whether rows are of types that are quickly told."""
     known = ("decimal", "string", "date", "double", "boolean", *INTEGER_BITS)
-    return info.kind == "table" and all(c.type.name in known for c in info.columns)
+    return all(c.type.name in known for c in info.columns)
+
+
+def _no_row(row: Sequence[object], weight: int, at: int) -> bool:
+    return False
 
 
 def _encoder(info: RelationInfo, places: list[int], buffer: bytearray, dictionary: Dictionary) -> Encode:
