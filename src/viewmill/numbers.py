@@ -1,7 +1,7 @@
-"""Arrow columns as NumPy arrays, where they are.
+"""Arrow columns as NumPy arrays, and the other way round, where they are.
 
-Arrow's own `to_numpy` does that, too, and imports pandas for it, if that is installed: half a second that the first
-batch of a process, and every Python worker of Spark, would wait for.
+Arrow's own `to_numpy` and `array` do that, too, and import pandas for it, if that is installed: half a second that the
+first batch of a process, and every Python worker of Spark, would wait for.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ def numbers(column: Column) -> NDArray[Any]:
 def flags(column: Column) -> NDArray[np.bool_]:
     """The booleans of a column that has no NULLs."""
     return numbers(_whole(column).cast(pa.uint8())).view(np.bool_)
+
+
+def as_column(values: NDArray[Any]) -> pa.Array:
+    """Numbers or booleans as a column without NULLs."""
+    if values.dtype == np.bool_:
+        data, kind = np.packbits(values, bitorder="little"), pa.bool_()
+    else:
+        data, kind = np.ascontiguousarray(values), pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(data)])
 
 
 def _whole(column: Column) -> pa.Array:

@@ -25,18 +25,14 @@ from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.engines.local import LocalEngine
 from viewmill.engines.local.pending import Pending
+from viewmill.engines.local.warming import warm_up
 from viewmill.errors import BindError, DataError, UnsupportedError
 from viewmill.intake import Row
 from viewmill.output import Presentation, present
 from viewmill.recompute import by_engine, by_reference, kept_rows, recompute
 from viewmill.result import Result
 from viewmill.scripting import Scripted
-from viewmill.sql.statements import (
-    Delete,
-    Insert,
-    ParsedQuery,
-    Update,
-)
+from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Insert, ParsedQuery, Update
 from viewmill.status import RelationStatus, Status, StoreStatus, ViewStatus
 from viewmill.subscriptions import Changes, Subscriber, Subscriptions, changes_between, changes_of
 from viewmill.tables import BaseTable
@@ -106,6 +102,11 @@ class Mill(Scripted):
         self._subscriptions = Subscriptions()
         self._quick: dict[str, Quick] = {}
         self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
+
+    def _defined(self, statement: CreateTable | CreateView | Drop) -> Definitions:
+        if isinstance(statement, CreateView):
+            warm_up()
+        return super()._defined(statement)
 
     def _install(self, definitions: Definitions, words: str) -> None:
         if definitions.program is not self._definitions.program:

@@ -26,7 +26,7 @@ from viewmill.catalog import ColumnInfo
 from viewmill.durable.files import Files
 from viewmill.engines.spark.handed import local_frame
 from viewmill.errors import BindError, UnsupportedError
-from viewmill.numbers import numbers
+from viewmill.numbers import as_column, numbers
 from viewmill.sinks.latest import Latest
 from viewmill.sinks.parquet import STAGING, Rows, parquet_schema, spark_path, write_file
 from viewmill.sinks.sink import Moment
@@ -93,7 +93,7 @@ class ChangesSink:
         """What has to be added to the changes that are there, so that they make the view."""
         whole = moment.whole()
         if isinstance(whole, pa.Table) and not self._has_files:
-            ones = pa.array(np.ones(whole.num_rows, np.int64))
+            ones = as_column(np.ones(whole.num_rows, np.int64))
             return _listed(whole.append_column(_COUNT, ones), moment.version)
         session = moment.session
         now = local_frame(session, whole, self._columns) if isinstance(whole, pa.Table) else whole
@@ -112,9 +112,9 @@ def _listed(change: pa.Table, version: int) -> pa.Table:
     weights = numbers(change.column(change.num_columns - 1))
     order = np.argsort(weights > 0, kind="stable")
     places = np.repeat(order, np.abs(weights[order]))
-    rows = change.select(range(change.num_columns - 1)).take(pa.array(places))
+    rows = change.select(range(change.num_columns - 1)).take(as_column(places))
     kinds = pa.array(np.where(weights[places] > 0, _INSERT, _DELETE).tolist(), pa.string())
-    versions = pa.array(np.full(len(places), version, np.int64))
+    versions = as_column(np.full(len(places), version, np.int64))
     return rows.append_column(CHANGE_TYPE, kinds).append_column(COMMIT_VERSION, versions)
 
 

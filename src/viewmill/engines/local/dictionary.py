@@ -23,7 +23,7 @@ from viewmill.engines.local import interning
 from viewmill.engines.local.memory import Anonymous, Memory, Shared
 from viewmill.engines.local.scalars import NULL
 from viewmill.errors import DataError, InternalError
-from viewmill.numbers import numbers
+from viewmill.numbers import as_column, numbers
 from viewmill.types import BINARY, STRING, Type
 from viewmill.wording import shown
 
@@ -255,7 +255,7 @@ class Dictionary:
         whole = self._whole(pa.large_string())
         if len(codes) and codes[-1] - codes[0] == len(codes) - 1:
             return whole.slice(codes[0], len(codes))
-        return whole.take(pa.array(codes))
+        return whole.take(as_column(codes))
 
     def marks(self, codes: Ints) -> NDArray[np.uint8]:
         """What kind of strings they are: `interning.BINARY`, `DERIVED`, both or none."""

@@ -36,6 +36,7 @@ from viewmill.engines.local.sources import Source
 from viewmill.engines.local.values import TooWide, encode
 from viewmill.engines.local.wide import Wide
 from viewmill.errors import InternalError
+from viewmill.numbers import as_column
 from viewmill.program.nodes import Program
 from viewmill.types import Type
 
@@ -156,7 +157,7 @@ class HeldEngine(CompiledEngine):
         infos = [ColumnInfo(key, type_) for key, type_ in zip(kept.keys, kept.types, strict=True)]
         table = arrow_table(infos, rows).combine_chunks()
         counts = np.fromiter((int(count) for count in rows.values()), np.int64, len(rows))
-        return Piece(counts, lambda number, at: table.column(number).combine_chunks().take(pa.array(at)))
+        return Piece(counts, lambda number, at: table.column(number).combine_chunks().take(as_column(at)))
 
     # --- batches
 
@@ -271,7 +272,7 @@ class HeldEngine(CompiledEngine):
             keys, weights = codes
             arrays = decode_columns(keys, [column.type for column in columns], self.dictionary)
             table = pa.table(arrays, schema=arrow_schema(columns))
-        return table.append_column(pa.field(WEIGHT, pa.int64(), nullable=False), pa.array(weights))
+        return table.append_column(pa.field(WEIGHT, pa.int64(), nullable=False), as_column(weights))
 
     def check(self, view: str) -> None:
         """Raise what a reader of the view would be told of, as far as the batch has changed it."""

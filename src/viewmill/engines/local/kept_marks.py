@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from viewmill.engines.local.libraries import fingerprint
+from viewmill.engines.local.fingerprint import fingerprint
 from viewmill.program.nodes import Store
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

@@ -19,6 +19,7 @@ import hashlib
 from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
 
 import llvmlite
@@ -26,6 +27,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from viewmill.cache import directory, keep
+from viewmill.engines.local.fingerprint import fingerprint
 from viewmill.engines.local.wordcode import WordFunction, WordModule
 
 _SPEED = 3
@@ -40,15 +42,6 @@ _A_FEW_PASSES = (
     "simplify_cfg",
     "dead_code_elimination",
 )
-
-
-@cache
-def fingerprint() -> str:
-    """Of every source that C functions may be made from."""
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
 
 
 class CFunction:
@@ -101,6 +94,7 @@ class Library:
         self._waits = waits
         self._exports: list[WordFunction] = []
         self._code: bytes | None = None
+        self._preparing = Lock()
 
     def export(self, function: Callable[..., Any] | WordFunction) -> CFunction:
         words = function if isinstance(function, WordFunction) else WordFunction(function, inlined=False)
@@ -116,8 +110,10 @@ class Library:
         return self._kept and self._path.exists()
 
     def prepare(self) -> None:
-        if not self.is_prepared:
-            self._code = self._object()
+        """Compile it, or wait for the thread that does."""
+        with self._preparing:
+            if not self.is_prepared:
+                self._code = self._object()
 
     def give(self, code: bytes) -> None:
         """Machine code from elsewhere."""
@@ -150,11 +146,7 @@ class Library:
 
     @property
     def _path(self) -> Path:
-        return directory() / f"{self.name}-{self._fingerprint()}.o"
-
-    def _fingerprint(self) -> str:
-        mark = f"{fingerprint()} {llvmlite.__version__} {' '.join(_processor())}"
-        return hashlib.blake2b(mark.encode(), digest_size=12).hexdigest()
+        return directory() / f"{self.name}-{fingerprint()}-{_compiler()}.o"
 
     def compiled(self) -> bytes:
         """The machine code, made anew."""
@@ -182,6 +174,13 @@ def _a_few_passes() -> Any:
 def _processor() -> tuple[str, str]:
     """Its name, and all that it has."""
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@cache
+def _compiler() -> str:
+    """Says what compiles, and for what."""
+    mark = f"{llvmlite.__version__} {' '.join(_processor())}"
+    return hashlib.blake2b(mark.encode(), digest_size=8).hexdigest()
 
 
 def _machine() -> Any:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from viewmill.distribute.nodes import WEIGHT
-from viewmill.numbers import numbers
+from viewmill.numbers import as_column, numbers
 
 Rows = tuple[pa.RecordBatch, NDArray[np.int64]]
 """Rows, and how often each counts."""
@@ -16,7 +16,7 @@ Rows = tuple[pa.RecordBatch, NDArray[np.int64]]
 def with_counts(rows: pa.RecordBatch, counts: NDArray[np.int64]) -> pa.RecordBatch:
     """Rows with their counts in a column, as they travel."""
     count = pa.field(WEIGHT, pa.int64(), nullable=False)
-    return pa.RecordBatch.from_arrays([*rows.columns, pa.array(counts)], schema=rows.schema.append(count))
+    return pa.RecordBatch.from_arrays([*rows.columns, as_column(counts)], schema=rows.schema.append(count))
 
 
 def without_counts(batch: pa.RecordBatch) -> Rows:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from viewmill.engines.spark.hash import bucket_array, bucket_keys
 from viewmill.errors import InternalError
-from viewmill.numbers import numbers
+from viewmill.numbers import as_column, numbers
 
 DRIVER = -1
 
@@ -95,7 +95,7 @@ def grouped(batch: pa.RecordBatch, groups: NDArray[np.integer[Any]]) -> dict[int
     if len(filled) == 1:
         return {filled[0]: batch}
     narrow = groups.astype(np.min_scalar_type(len(counts)))  # numbers of up to 16 bits are sorted by their digits
-    ordered = batch.take(pa.array(np.argsort(narrow, kind="stable")))
+    ordered = batch.take(as_column(np.argsort(narrow, kind="stable")))
     starts = np.concatenate(([0], np.cumsum(counts)))
     return {group: ordered.slice(int(starts[group]), int(counts[group])) for group in filled}
 
@@ -150,7 +150,7 @@ class Mail:
 def opened(form: Format, table: pa.Table) -> Mail:
     """Messages in the order of who sent them, whatever order Spark brought them in: a second run gives the same."""
     table = table.select(MESSAGES.names)
-    here = pa.array(numbers(table.column("target")) >= 0)
+    here = as_column(numbers(table.column("target")) >= 0)
     return Mail(read(form, table.filter(here)), table.filter(pc.invert(here)))
 
 

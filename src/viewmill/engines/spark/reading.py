@@ -19,6 +19,7 @@ from viewmill.engines.spark.states import at_version, state_at
 from viewmill.engines.spark.work import Point
 from viewmill.engines.spark.worker import settle
 from viewmill.errors import ViewmillError
+from viewmill.numbers import as_column
 
 _A_DAY = 86400.0
 """Seconds to wait for somebody who reads as much of a bucket as we are going to."""
@@ -42,7 +43,7 @@ def table_reader(point: Point, table: StoredTable, hash_: str | None = None) -> 
             batch = piece.repeated(piece.counts, schema)
             if hash_ is not None:
                 hashes = apart(hash_array(piece.columns(key), len(piece.counts)), piece.counts, point.buckets)
-                batch = batch.append_column(pa.field(hash_, pa.int32(), nullable=False), pa.array(hashes))
+                batch = batch.append_column(pa.field(hash_, pa.int32(), nullable=False), as_column(hashes))
             yield batch
 
     return _reader(point, rows) if hash_ is None else _stream(point, rows)

@@ -28,7 +28,7 @@ from viewmill.engines.interpreter.tables import Row
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.local.pending import Pending, PendingData, PendingRows
 from viewmill.errors import DataError
-from viewmill.numbers import flags, numbers
+from viewmill.numbers import as_column, flags, numbers
 from viewmill.program.nodes import Statement, Store, Trigger
 from viewmill.tables import BaseTable, Draft
 from viewmill.types import BIGINT
@@ -157,7 +157,7 @@ def _all_at_once(kept: Kept, table: StoredTable, asked: pa.RecordBatch, codes: N
     if (codes % len(Op) >= Op.REMOVE).any():
         return None
     for op in Op:
-        rows = asked.filter(pa.array(codes % len(Op) == op))
+        rows = asked.filter(as_column(codes % len(Op) == op))
         if not rows.num_rows:
             continue
         found = _found(kept, table, PendingData(table.keys, rows.select(list(table.keys.names)), 1))
@@ -229,7 +229,7 @@ def _found(kept: Kept, table: StoredTable, keys: Pending) -> pa.RecordBatch:
     """The rows that have one of these keys, each as often as it occurs."""
     found = kept.fire([keys], {table.keys.name: [table.found]})[table.found]
     rows, counts = found.select(list(table.info.names)), numbers(found.column(found.num_columns - 1))
-    return rows if (counts == 1).all() else rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+    return rows if (counts == 1).all() else rows.take(as_column(np.repeat(np.arange(len(counts)), counts)))
 
 
 def _ask(draft: Draft, op: Op, row: Row) -> None:

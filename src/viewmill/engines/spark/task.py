@@ -29,7 +29,7 @@ from viewmill.engines.spark.states import before_step, remove_others
 from viewmill.engines.spark.step import Taken, take
 from viewmill.engines.spark.work import Work, from_log, to_log
 from viewmill.errors import ViewmillError
-from viewmill.numbers import numbers
+from viewmill.numbers import as_column, numbers
 
 REPORT = -2
 """The target of messages about what was done."""
@@ -117,7 +117,7 @@ def _logged(work: Work, bucket: int, table: pa.Table) -> tuple[pa.Table | None, 
 
 def _driver_or_here(table: pa.Table) -> tuple[pa.Array, pa.Array]:
     target = numbers(table.column("target"))
-    return pa.array(target < 0), pa.array(target >= 0)
+    return as_column(target < 0), as_column(target >= 0)
 
 
 def mail(form: Format, sent: Sequence[Outgoing], bucket: int, buckets: int) -> pa.Table:
