@@ -58,19 +58,19 @@ class Group:
     def __init__(self, pools: Iterable[Pool]) -> None:
         self.pools = tuple(pools)
         self.blocks: Ints = np.array([pool.address for pool in self.pools], np.int64)
-        self._at = address(self.blocks)
+        self.address = address(self.blocks)
 
     def __bool__(self) -> bool:
         return bool(self.pools)
 
     def call(self, word: int) -> int:
         """Call a function of every pool (`layout.MERGE` and so on)."""
-        return call_each(self._at, len(self.pools), word) if self.pools else 0
+        return call_each(self.address, len(self.pools), word) if self.pools else 0
 
     def call_briefly(self, word: int) -> None:
         """The same if there is little to do."""
         if self.pools:
-            call_each.brief(self._at, len(self.pools), word)
+            call_each.brief(self.address, len(self.pools), word)
 
     def check(self, flags: int) -> None:
         """Raise what the flags stand for, if it is memory that could not be had."""

@@ -43,7 +43,7 @@ from viewmill.engines.local.scalars import CannotLower, same_form
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading, plan_trigger
-from viewmill.engines.local.watching import Watch, run_checked
+from viewmill.engines.local.watching import Request, Watch, run_request
 from viewmill.program.nodes import Program, Statement, Store, ViewPlan
 from viewmill.types import Type
 
@@ -220,41 +220,38 @@ class CompiledEngine:
         """What takes changes of a relation the quick way, if it can be done."""
         trigger, info = self._trigger(relation), self._catalog.relations[relation]
         above = any(name in self.program.triggers for name in self.program.views)
-        watches = [self._watch(name) for name in self._fallible.ever]
+        watches = [watch for name in self._fallible.ever if (watch := self._watch(name)) is not None]
         anew = any(s.op == ":=" for s in self.program.triggers[relation].statements)
-        if above or anew or trigger.plan.interpreted or None in watches:
+        if above or anew or trigger.plan.interpreted or len(watches) < len(self._fallible.ever):
             return None
         one, encode_plain = OneRow(info, trigger.columns, self.dictionary), self._taker(trigger).encode_plain
-        encode, batch, schedule, flags = one.encode, one.address, trigger.schedule.address, self._flags_at
-        mark = {("on", relation): trigger.targets}
-        checks = np.array([watch.address for watch in watches if watch is not None], np.int64)
-        checks_at, count, run, second = address(checks), len(checks), run_checked.brief, one.size
+        request, mark = Request(trigger.schedule, self._flags_at, watches), {("on", relation): trigger.targets}
+        encode, batch, second, at, run = one.encode, one.address, one.size, request.address, run_request.brief
 
         def take(row: Sequence[object], weight: int) -> bool:
-            if self._last is not mark:
-                start()
             if not encode(row, weight, 0):
                 return False
-            return not run(schedule, batch, 1, flags, checks_at, count) or undo()
+            if self._last is not mark:
+                start()
+            return not run(at, batch, 1) or undo()
 
         def exchange(old: Sequence[object], new: Sequence[object]) -> bool:
-            if self._last is not mark:
-                start()
             if not encode(old, -1, 0) or not encode(new, 1, second):
                 return False
-            return not run(schedule, batch, 2, flags, checks_at, count) or undo()
-
-        def take_columns(data: object, weight: int) -> bool:
             if self._last is not mark:
                 start()
+            return not run(at, batch, 2) or undo()
+
+        def take_columns(data: object, weight: int) -> bool:
             columns = encode_plain(data, weight)
             if columns is None:
                 return False
-            return not run_checked(schedule, columns.address, columns.rows, flags, checks_at, count) or undo()
+            if self._last is not mark:
+                start()
+            return not run_request(at, columns.address, columns.rows) or undo()
 
         def start() -> None:
-            for group in self._last.values():
-                group.call_briefly(layout.BEGIN)
+            request.end(self._last.values())
             self._last = mark
 
         def undo() -> bool:
@@ -263,7 +260,7 @@ class CompiledEngine:
             self._forget()
             return False
 
-        return QuickWays(take, exchange, take_columns, (one, checks))
+        return QuickWays(take, exchange, take_columns, (one, request))
 
     def _end_last(self) -> None:
         """The batch before is over: its journals are not needed any more."""

@@ -8,14 +8,14 @@ also where they are doubles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from viewmill.algebra.schema import relations
 from viewmill.engines.local import layout
 from viewmill.engines.local.indexes import address
-from viewmill.engines.local.many import TRIGGERS, Group, each, scheduled
+from viewmill.engines.local.many import TRIGGERS, Group, Schedule, each, scheduled
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.raw import FULL, Int, call, peek, peek_byte, poke, poke_byte
 from viewmill.engines.local.ready import Ready, Surroundings
@@ -102,11 +102,22 @@ def _swap_all(blocks: Int, count: Int) -> None:
         _swap(peek(blocks, i))
 
 
+# Words of a request: what is the same for all batches of a relation that come the quick way
+ENDED = 0  # address of blocks, and how many: pools that the last batch changed, if it was of another relation
+TRIGGER = 2  # the schedule
+FLAGS = 3  # where they are
+CHECKS = 4  # address of what is watched, and how many: it must not fail after a batch
+REQUEST = 6
+
+
 @words
-def _checked(schedule: Int, batch: Int, rows: Int, flags: Int, watches: Int, count: Int) -> Int:
-    """Run a trigger after a batch of its own, then what must not fail after it."""
-    failed = scheduled(schedule, batch, rows, flags, 1, 1)
-    for i in range(count):
+def _requested(request: Int, batch: Int, rows: Int) -> Int:
+    """Run a trigger, then what must not fail after it. The last batch is over."""
+    each(peek(request, ENDED), peek(request, ENDED + 1), layout.BEGIN)
+    poke(request, ENDED + 1, 0)
+    flags, watches = peek(request, FLAGS), peek(request, CHECKS)
+    failed = scheduled(peek(request, TRIGGER), batch, rows, flags, 1, 1)
+    for i in range(peek(request, CHECKS + 1)):
         watched = peek(watches, i)
         if failed == 0 and _may_fail(watched):
             failed = _run(watched, flags, 0)
@@ -122,7 +133,26 @@ def _may_fail(watched: Int) -> Int:
 
 
 _run_watch = TRIGGERS.export(_run)
-run_checked = TRIGGERS.export(_checked)
+run_request = TRIGGERS.export(_requested)
+
+
+class Request:
+    """What takes batches of one relation the quick way: `run_request(address, batch, rows)`."""
+
+    def __init__(self, schedule: Schedule, flags: int, checks: Sequence[Watch]) -> None:
+        self._checks = np.array([watch.address for watch in checks], np.int64)
+        self._words = np.zeros(REQUEST, np.int64)
+        self._words[TRIGGER:] = schedule.address, flags, address(self._checks), len(checks)
+        self._written = self._words.data
+        self._keep = schedule, checks
+        self.address = address(self._words)
+
+    def end(self, groups: Collection[Group]) -> None:
+        """The last batch changed these, and is over when the next one runs."""
+        *others, last = groups or (Group(()),)
+        for group in others:
+            group.call_briefly(layout.BEGIN)
+        self._written[ENDED], self._written[ENDED + 1] = last.address, len(last.pools)
 
 
 class Watch:
