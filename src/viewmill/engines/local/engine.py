@@ -7,7 +7,7 @@ have no place in a pool: a mill that meets one goes on interpreted, slower and e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -76,7 +76,7 @@ class LocalEngine:
 
     def apply(self, batch: Mapping[str, Mapping[Row, int]], watched: frozenset[str] = frozenset()) -> dict[str, Rows]:
         """Take a batch, all or nothing. Returns the change of each watched view."""
-        if not self._compiles(sum(map(len, batch.values()))):
+        if not self._compiles(sum(map(len, batch.values())), batch):
             return self._interpreted(batch, watched)
         from viewmill.engines.local.pending import PendingRows
 
@@ -91,7 +91,7 @@ class LocalEngine:
 
         If it is not `checked`, views may be in error after it: others are to follow, and `check` after the last.
         """
-        if self._compiles(sum(pending.count for pending in batch)):
+        if self._compiles(sum(pending.count for pending in batch), {pending.relation: None for pending in batch}):
             return self._compiled(batch, watched, checked)
         net: dict[str, dict[Row, int]] = {}
         for pending in batch:
@@ -126,17 +126,18 @@ class LocalEngine:
                 self._slow, self._fast, self._wide = None, fast, False
                 raise
 
-    def _compiles(self, rows: int) -> bool:
-        """Whether a batch of so many rows is run by compiled code."""
+    def _compiles(self, rows: int, relations: Collection[str]) -> bool:
+        """Whether a batch of so many rows of these relations is run by compiled code."""
         self._seen += rows
-        return self._fast is not None or (self._seen > COMPILE_AFTER and not self._wide and self._compile())
+        return self._fast is not None or (self._seen > COMPILE_AFTER and not self._wide and self._compile(relations))
 
-    def _compile(self) -> bool:
+    def _compile(self, relations: Collection[str]) -> bool:
         from viewmill.engines.local.run import CompiledEngine
 
         assert self._slow is not None
+        first = [name for name in relations if name in self.program.triggers]
         try:
-            self._fast = CompiledEngine(self.program, self._catalog, self._slow._tables, exact=self._exact)
+            self._fast = CompiledEngine(self.program, self._catalog, self._slow._tables, exact=self._exact, first=first)
         except TooWide:
             self._wide = True
             return False

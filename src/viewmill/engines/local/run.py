@@ -67,10 +67,12 @@ class CompiledEngine:
         *,
         memory: Memory | None = None,
         exact: bool = False,
+        first: Collection[str] = (),
     ) -> None:
+        """A batch of the relations `first` is about to come."""
         self._exact = exact
         self._start(Dictionary(memory), memory)
-        self._use(program, catalog, tables)
+        self._use(program, catalog, tables, first)
 
     def _start(self, dictionary: Dictionary, memory: Memory | None) -> None:
         """An engine without a program."""
@@ -86,17 +88,20 @@ class CompiledEngine:
         self._flags = np.zeros(1, np.int64)
         self._flags_at = address(self._flags)
 
-    def _use(self, program: Program, catalog: Catalog, tables: Mapping[str, Table]) -> None:
+    def _use(
+        self, program: Program, catalog: Catalog, tables: Mapping[str, Table], first: Collection[str] = ()
+    ) -> None:
         """Take on a program. Stores that are new to us are in `tables`."""
         new = [name for name in program.stores if self._stores.get(name) != program.stores[name]]
         kept = {name: source for name, source in self._placed.items() if name in program.stores and name not in new}
         placed = {**kept, **place(program, new, catalog, {source.pool for source in kept.values()})}
         pools = {source.pool: self._pools[source.pool] for source in kept.values()}
+        self.program, self._catalog, self._triggers = program, catalog, {}
+        self._placed, self._pools, self._stores = placed, pools, dict(program.stores)
+        self._plans: dict[str, TriggerPlan] = {}
+        self._compile_ahead(first)  # before there are pools, whose code another thread may be compiling (`warming.py`)
         for pool in dict.fromkeys(placed[name].pool for name in new):
             pools[pool] = self._filled(pool, placed, tables)
-        self.program, self._catalog = program, catalog
-        self._placed, self._pools, self._stores = placed, pools, dict(program.stores)
-        self._triggers = {}
         self._takers: dict[str, Columnar] = {}
         self._readers: dict[str, Ready | None] = {}
         self._watches: dict[str, Watch | None] = {}
@@ -314,7 +319,9 @@ class CompiledEngine:
 
     def _fire(self, batch: Sequence[Pending], *, first: bool = False) -> None:
         """Triggers of several relations, one after the other; what can wait is evaluated anew once, at the end."""
-        self._compile_ahead([pending.relation for pending in batch if pending.count])
+        ahead = [pending.relation for pending in batch if pending.count]
+        if len(ahead) > 1:
+            self._compile_ahead(ahead)
         moved = [(self._trigger(pending.relation), pending) for pending in batch if pending.count]
         begin = first and len(moved) == 1 and self._last.keys() == {("on", moved[0][1].relation)}
         if first and not begin:
@@ -501,22 +508,22 @@ class CompiledEngine:
                 )
         return self._triggers[relation]
 
-    def _compile_ahead(self, relations: Sequence[str]) -> None:
+    def _compile_ahead(self, relations: Collection[str]) -> None:
         """Compile the triggers that are missing together: that takes less time than one after the other."""
-        missing = [name for name in relations if name not in self._triggers]
         sources: list[str] = []
-        for relation in missing if len(missing) > 1 else ():
+        for relation in (name for name in relations if name not in self._triggers):
             with suppress(CannotLower):
                 sources += [lowered.source for lowered in self._planned(self._catalog.relations[relation]).lowered]
         compile_all(sources)
 
     def _planned(self, info: RelationInfo) -> TriggerPlan:
-        trigger = self.program.triggers[info.name]
-
         def make() -> TriggerPlan:
             return plan_trigger(self.program, info, self._placed, exact=self._exact)
 
-        return known_plan(trigger, info, self._placed, self._exact, make)
+        if info.name not in self._plans:
+            trigger = self.program.triggers[info.name]
+            self._plans[info.name] = known_plan(trigger, info, self._placed, self._exact, make)
+        return self._plans[info.name]
 
     def pool(self, name: str) -> Pool:
         return self._pools[name]
