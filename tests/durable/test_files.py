@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import stat
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,34 @@ def test_what_is_not_written_to_its_end_is_not_there(files):
         raise KeyboardInterrupt
     assert not files.exists("logs/a")
     assert not list(Path(files.path("logs")).iterdir())
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_is_before_it_counts(files, monkeypatch):
+    """Seen from what is synced: the draft while it is a draft, then the folder in which it has got its name."""
+    done = []
+
+    def fsync(handle):
+        path = os.readlink(f"/proc/self/fd/{handle}")
+        done.append((os.path.relpath(path, files.root).endswith(".draft"), files.exists("commits/1")))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    files.write("commits/1", b"one")
+    assert done == [(True, False), (False, True), (False, True)]
+
+
+def test_a_disk_that_does_not_keep_a_file_is_an_error_and_a_folder_that_is_not_synced_is_none(files, monkeypatch):
+    def fails(handle):
+        raise OSError("no such luck")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(DataError, match="no such luck"):
+        files.write("a", b"one")
+    assert not files.exists("a") and not files.drafts("")
+
+    def fails_for_folders(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError("no such thing")
+
+    monkeypatch.setattr(os, "fsync", fails_for_folders)
+    files.write("a", b"one")
+    assert files.read("a") == b"one"

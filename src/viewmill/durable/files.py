@@ -5,12 +5,15 @@
     files.read("commits/000012")               raises DamagedFile if a byte of it has changed
 
 A file is written under another name and moved where it belongs: who reads a name sees the file complete, also if the
-writer was killed. On object stores, where there is no move, a file appears when its last byte has arrived.
+writer was killed. On a disk of this machine it is on the disk before that, and its name before `write` returns, so that
+what a commit names outlives the machine's power, too. On object stores, where there is no move, a file appears when its
+last byte has arrived.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import uuid
 import zlib
 from collections.abc import Iterator
@@ -77,7 +80,11 @@ class Files:
             with system.open_output_stream(draft) as out:
                 yield out
             if draft != path:
+                self._settle(draft)
                 system.move(draft, path)
+                with suppress(OSError):  # not every file system knows this of folders
+                    self._settle(folder)
+                    self._settle(folder.rpartition("/")[0] or "/")  # the folder may be new, too
         except BaseException as error:
             if draft != path:
                 with suppress(OSError):
@@ -88,6 +95,15 @@ class Files:
                 f"cannot write {quoted(path)}: {_line(error)}",
                 hint="the checkpoint must be a place that the driver and every executor can write",
             ) from None
+
+    def _settle(self, path: str) -> None:
+        """Have a file or a folder of this machine written to its disk."""
+        if isinstance(self._place[0], fs.LocalFileSystem) and os.name == "posix":
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     @contextmanager
     def input(self, name: str) -> Iterator[BinaryIO]:
