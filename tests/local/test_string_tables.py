@@ -288,3 +288,18 @@ def test_ascii_texts_among_others_are_left_to_arrow(monkeypatch):
     table.cover(codes)
     assert asked == ["É"]
     assert decoded(looked_up(table, codes)[0], STRING, dictionary) == ["a", "é", "b", "c"]
+
+
+def test_a_few_strings_are_left_to_python_if_no_strings_come_of_them(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "viewmill.engines.local.string_tables.evaluate_scalar",
+        lambda function, env: asked.append(env["text"]) or evaluate_scalar(function, env),
+    )
+    dictionary = Dictionary()
+    table = StringTables(dictionary).table(Call("like", (TEXT, Const("%b%"))), BOOLEAN)
+    few = dictionary.codes(pa.array(["a", "ab"]))
+    assert looked_up(table, few)[0] == [0, 1] and asked == ["a", "ab"]
+    many = dictionary.codes(pa.array([f"{i} b" for i in range(20)]))
+    table.cover(many)
+    assert looked_up(table, many)[0] == [1] * 20 and asked == ["a", "ab"]

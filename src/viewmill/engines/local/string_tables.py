@@ -45,6 +45,7 @@ _NUMBER = 3  # the table's number, for `miss`
 _FAILED = 4  # `miss` had an error
 
 _AHEAD = 16  # strings computed with the first one that was missing; with the next ones, ever more
+_MANY = 8  # strings from which on Arrow takes less time than Python, which takes a few microseconds for each
 
 
 @words
@@ -104,7 +105,8 @@ class StringTable:
     def _compute(self, codes: Ints) -> None:
         self._make_room()
         codes = codes[self._words[codes + 1] == UNKNOWN]
-        if self._vectorised and len(codes):
+        # Arrow marks the strings that it makes as such, which Python does not.
+        if self._vectorised and len(codes) >= (1 if self.type == STRING else _MANY):
             codes = self._by_arrow(codes)
         for code in codes.tolist():
             try:
