@@ -118,3 +118,37 @@ print(len(started))
     assert told == ["1", "0"]
     kept = {file.name.split("-")[0] for file in (tmp_path / "kernels").iterdir()}
     assert {"pools", "columns", "strings", "triggers"} <= kept
+
+
+def test_nothing_is_compiled_ahead_where_nothing_can_be_kept() -> None:
+    code = """
+import threading, viewmill
+mill = viewmill.connect()
+mill.sql("CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
+print(threading.active_count())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VIEWMILL_CACHE": "/dev/null/x"},
+    )
+    assert done.stdout.strip() == "1", done.stderr
+
+
+def test_a_process_that_forks_meanwhile_waits(tmp_path: Path) -> None:
+    code = """
+import os, time, viewmill, viewmill.engines.local.engine as engine
+engine.COMPILE_AFTER = -1
+mill = viewmill.connect()
+mill.sql("CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
+time.sleep(0.3)  # the compiler is in the middle of something
+child = os.fork()
+mill.insert("t", [(1,)])
+print(list(mill.view("v")), flush=True)
+if child:
+    os.waitpid(child, 0)
+"""
+    environment = {**os.environ, "VIEWMILL_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
+    assert done.stdout.split("\n") == ["[(1,)]", "[(1,)]", ""], done.stderr

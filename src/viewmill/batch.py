@@ -10,7 +10,6 @@ exception, not at all.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeAlias
@@ -18,7 +17,18 @@ from typing import TypeAlias
 from viewmill.catalog import RelationInfo
 from viewmill.engines.local.pending import Pending, PendingData, PendingInsert, PendingRows
 from viewmill.errors import BindError, DataError
-from viewmill.intake import Given, Row, given_columns, given_rows, held, is_columnar, key_alone, whole_row, whole_rows
+from viewmill.intake import (
+    Given,
+    Row,
+    given_columns,
+    given_rows,
+    held,
+    is_columnar,
+    is_pandas,
+    key_alone,
+    whole_row,
+    whole_rows,
+)
 from viewmill.tables import BaseTable, Draft
 from viewmill.wording import quoted
 
@@ -125,9 +135,7 @@ class Batch:
 
     def _held(self, data: object) -> object:
         """Arrow's columns do not change."""
-        pandas = sys.modules.get("pandas")
-        is_frame = pandas is not None and isinstance(data, pandas.DataFrame)
-        return data.copy() if is_frame and not self._at_once else held(data)  # type: ignore[attr-defined]
+        return data.copy() if is_pandas(data) and not self._at_once else held(data)  # type: ignore[attr-defined]
 
     def _takes_columns(self, base: BaseTable, data: object) -> bool:
         return not base.keeps_rows and is_columnar(data)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -41,28 +41,32 @@ def given_rows(data: object, info: RelationInfo) -> list[Given]:
     return [_from_python(row, info) for row in data]
 
 
+def is_pandas(data: object) -> bool:
+    """Whether it is a DataFrame of pandas, which is not imported for that; another thread may be importing it."""
+    kind = getattr(sys.modules.get("pandas"), "DataFrame", None)
+    return kind is not None and isinstance(data, kind)
+
+
 def is_columnar(data: object) -> bool:
     """Whether data comes as whole columns: Arrow, pandas, or what hands itself over as Arrow."""
     if isinstance(data, pa.RecordBatch | pa.Table) or hasattr(data, "__arrow_c_stream__"):
         return True
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(data, pandas.DataFrame)
+    return is_pandas(data)
 
 
 def held(data: object) -> object:
     """The data, as a table if it is a stream that can be read only once."""
     if isinstance(data, pa.Table | pa.RecordBatch) or not hasattr(data, "__arrow_c_stream__"):
         return data
-    pandas = sys.modules.get("pandas")
-    return data if pandas is not None and isinstance(data, pandas.DataFrame) else pa.table(data)
+    return data if is_pandas(data) else pa.table(data)
 
 
 def given_columns(data: object, info: RelationInfo) -> dict[str, GivenColumn] | None:
     """The columns by name (in lower case) of a container that is made of columns; None for others."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(data, pandas.DataFrame):
-        names = _header(data.columns, info)
-        return {name: PandasColumn(data.iloc[:, i], info.column(name), pandas) for i, name in enumerate(names)}
+    if is_pandas(data):
+        frame: Any = data
+        names, pandas = _header(frame.columns, info), sys.modules["pandas"]
+        return {name: PandasColumn(frame.iloc[:, i], info.column(name), pandas) for i, name in enumerate(names)}
     data = held(data)  # polars, DuckDB and others hand their data over as a stream
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])

@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, cast
 
 import llvmlite
@@ -94,7 +94,7 @@ class Library:
         self._waits = waits
         self._exports: list[WordFunction] = []
         self._code: bytes | None = None
-        self._preparing = Lock()
+        self._preparing = RLock()
 
     def export(self, function: Callable[..., Any] | WordFunction) -> CFunction:
         words = function if isinstance(function, WordFunction) else WordFunction(function, inlined=False)
@@ -126,11 +126,12 @@ class Library:
 
     @cached_property
     def _engine(self) -> Any:
-        self.prepare()
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-        engine.add_object_file(llvm.ObjectFileRef.from_data(self._code))
-        engine.finalize_object()
-        self._code = None
+        with self._preparing:
+            self.prepare()
+            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+            engine.add_object_file(llvm.ObjectFileRef.from_data(self._code))
+            engine.finalize_object()
+            self._code = None
         return engine
 
     def _object(self) -> bytes:

@@ -238,31 +238,44 @@ class CompiledEngine:
                 return False
             if self._last is not mark:
                 start()
-            return not run(at, batch, 1) or undo()
+            failed = run(at, batch, 1)
+            self._last = mark
+            return not failed or undo(failed)
 
         def exchange(old: Sequence[object], new: Sequence[object]) -> bool:
             if not encode(old, -1, 0) or not encode(new, 1, second):
                 return False
             if self._last is not mark:
                 start()
-            return not run(at, batch, 2) or undo()
+            failed = run(at, batch, 2)
+            self._last = mark
+            return not failed or undo(failed)
 
         def take_columns(data: object, weight: int) -> bool:
-            columns = encode_plain(data, weight)
+            columns, runs = encode_plain(data, weight), request.runs
             if columns is None:
                 return False
-            if self._last is not mark:
-                start()
-            return not run_request(at, columns.address, columns.rows) or undo()
+            try:
+                if self._last is not mark:
+                    start()
+                failed = run_request(at, columns.address, columns.rows)
+                self._last = mark
+            except BaseException:  # somebody interrupts us, which is told when the call is over
+                if request.runs != runs:
+                    undo(0)
+                raise
+            return not failed or undo(failed)
 
         def start() -> None:
             request.end(self._last.values())
-            self._last = mark
+            self._last = {**self._last, **mark}  # until it has run
 
-        def undo() -> bool:
+        def undo(failed: int) -> bool:
             trigger.targets.call(layout.ROLLBACK)
-            trigger.targets.check(int(self._flags[0]))
-            self._forget()
+            try:
+                trigger.targets.check(failed)
+            finally:
+                self._forget()
             return False
 
         return QuickWays(take, exchange, take_columns, (one, request))

@@ -6,6 +6,7 @@ that a plan is there. Later processes find the libraries on disk, and are left a
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from threading import Lock, Thread
 
@@ -17,11 +18,25 @@ _threads: list[Thread] = []
 
 
 def warm_up() -> None:
-    """Have the libraries compiled by another thread, unless they are on disk, or were asked for before."""
+    """Have the libraries compiled by another thread, unless they are on disk, or were asked for before.
+
+    Where nothing can be kept, every process would do so, and wait for the thread when it ends. A process that forks
+    waits, too: the compiler would be in the middle of something in the other, for ever.
+    """
     with _lock:
-        if not _threads and not any(directory().glob(f"pools-{fingerprint()}-*")):
+        if not _threads and not any(directory().glob(f"pools-{fingerprint()}-*")) and _can_keep():
             _threads.append(Thread(target=_prepare, name="viewmill-warm-up"))
             _threads[0].start()
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(before=_threads[0].join)
+
+
+def _can_keep() -> bool:
+    try:
+        directory().mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(directory(), os.W_OK)
 
 
 def _prepare() -> None:

@@ -107,7 +107,8 @@ ENDED = 0  # address of blocks, and how many: pools that the last batch changed,
 TRIGGER = 2  # the schedule
 FLAGS = 3  # where they are
 CHECKS = 4  # address of what is watched, and how many: it must not fail after a batch
-REQUEST = 6
+RUNS = 6  # how often it has run, to the end or not
+REQUEST = 7
 
 
 @words
@@ -115,6 +116,7 @@ def _requested(request: Int, batch: Int, rows: Int) -> Int:
     """Run a trigger, then what must not fail after it. The last batch is over."""
     each(peek(request, ENDED), peek(request, ENDED + 1), layout.BEGIN)
     poke(request, ENDED + 1, 0)
+    poke(request, RUNS, peek(request, RUNS) + 1)
     flags, watches = peek(request, FLAGS), peek(request, CHECKS)
     failed = scheduled(peek(request, TRIGGER), batch, rows, flags, 1, 1)
     for i in range(peek(request, CHECKS + 1)):
@@ -142,7 +144,7 @@ class Request:
     def __init__(self, schedule: Schedule, flags: int, checks: Sequence[Watch]) -> None:
         self._checks = np.array([watch.address for watch in checks], np.int64)
         self._words = np.zeros(REQUEST, np.int64)
-        self._words[TRIGGER:] = schedule.address, flags, address(self._checks), len(checks)
+        self._words[TRIGGER:RUNS] = schedule.address, flags, address(self._checks), len(checks)
         self._written = self._words.data
         self._keep = schedule, checks
         self.address = address(self._words)
@@ -152,7 +154,14 @@ class Request:
         *others, last = groups or (Group(()),)
         for group in others:
             group.call_briefly(layout.BEGIN)
+        self._ended = last  # which maybe nobody else keeps
         self._written[ENDED], self._written[ENDED + 1] = last.address, len(last.pools)
+
+    @property
+    def runs(self) -> int:
+        """How many batches have changed pools, each after the one before was over."""
+        count: int = self._written[RUNS]
+        return count
 
 
 class Watch:
