@@ -12,9 +12,8 @@ from distribute.stories import Change, changes, compiled, tpch_changes, tpch_pro
 from distribute.test_suite import THEMES, theme_program
 from workload import SUITE
 
-from viewmill.catalog import RelationInfo
 from viewmill.engines.local import engine as local_engine
-from viewmill.engines.local.run import CompiledEngine
+from viewmill.engines.local.plans import Plans
 from viewmill.engines.local.scalars import CannotLower
 from viewmill.engines.local.triggers import TriggerPlan
 
@@ -77,9 +76,9 @@ def test_small_mills(case: str, buckets: int, tmp_path: Path):
 
 
 def test_triggers_that_are_only_interpreted_send_what_they_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def refuse(engine: CompiledEngine, info: RelationInfo) -> TriggerPlan:
+    def refuse(plans: Plans, relation: str) -> TriggerPlan:
         raise CannotLower("of indexes there are too many")
 
-    monkeypatch.setattr(CompiledEngine, "_planned", refuse)
+    monkeypatch.setattr(Plans, "of", refuse)
     program, catalog = theme_program("joins_outer")
     assert not wrong(program, catalog, changes(SUITE, 7), tmp_path, stored=some(7))

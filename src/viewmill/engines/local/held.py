@@ -228,7 +228,7 @@ class HeldEngine(CompiledEngine):
         self.wide = Wide.load(text, program or self.program, self._declared) if text is not None else None
 
     def _declared(self, relation: str) -> Mapping[str, Source]:
-        return self._planned(self._catalog.relations[relation]).declared
+        return self._plans.of(relation).declared
 
     def _fire_again(self, batch: Sequence[Pending], lets: Mapping[str, Sequence[str]]) -> None:
         """Undo all that compiled code did, and have the interpreter do what it declined."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 
 import numpy as np
@@ -19,12 +19,11 @@ import pyarrow as pa
 
 from viewmill.algebra.functions import EXACT
 from viewmill.algebra.schema import relations
-from viewmill.catalog import Catalog, RelationInfo
+from viewmill.catalog import Catalog
 from viewmill.engines.interpreter.engine import Interpreter, deferrable, in_order
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.engines.local import layout
 from viewmill.engines.local.columnar import Columnar
-from viewmill.engines.local.compilers import compile_all
 from viewmill.engines.local.decode import decode_columns, decode_rows
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.fallible import Fallible, fallible_views
@@ -34,7 +33,7 @@ from viewmill.engines.local.many import Group, run_schedule
 from viewmill.engines.local.memory import Memory
 from viewmill.engines.local.pending import Pending, PendingRows
 from viewmill.engines.local.placement import doubles, place
-from viewmill.engines.local.plans import known_plan
+from viewmill.engines.local.plans import Plans
 from viewmill.engines.local.pool_tables import PoolTable, weight_code, weight_of
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.quick import OneRow, QuickWays
@@ -42,7 +41,7 @@ from viewmill.engines.local.ready import Ready
 from viewmill.engines.local.scalars import CannotLower, same_form
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
-from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading, plan_trigger
+from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading
 from viewmill.engines.local.watching import Request, Watch, run_request
 from viewmill.program.nodes import Program, Statement, Store, ViewPlan
 from viewmill.types import Type
@@ -96,12 +95,13 @@ class CompiledEngine:
         kept = {name: source for name, source in self._placed.items() if name in program.stores and name not in new}
         placed = {**kept, **place(program, new, catalog, {source.pool for source in kept.values()})}
         pools = {source.pool: self._pools[source.pool] for source in kept.values()}
-        self.program, self._catalog, self._triggers = program, catalog, {}
-        self._placed, self._pools, self._stores = placed, pools, dict(program.stores)
-        self._plans: dict[str, TriggerPlan] = {}
-        self._compile_ahead(first)  # before there are pools, whose code another thread may be compiling (`warming.py`)
+        plans = Plans(program, catalog, placed, exact=self._exact)
+        plans.compile(first)  # before there are pools, whose code another thread may be compiling (`warming.py`)
         for pool in dict.fromkeys(placed[name].pool for name in new):
             pools[pool] = self._filled(pool, placed, tables)
+        self.program, self._catalog, self._plans = program, catalog, plans
+        self._placed, self._pools, self._stores = placed, pools, dict(program.stores)
+        self._triggers = {}
         self._takers: dict[str, Columnar] = {}
         self._readers: dict[str, Ready | None] = {}
         self._watches: dict[str, Watch | None] = {}
@@ -332,9 +332,9 @@ class CompiledEngine:
 
     def _fire(self, batch: Sequence[Pending], *, first: bool = False) -> None:
         """Triggers of several relations, one after the other; what can wait is evaluated anew once, at the end."""
-        ahead = [pending.relation for pending in batch if pending.count]
-        if len(ahead) > 1:
-            self._compile_ahead(ahead)
+        missing = [pending.relation for pending in batch if pending.count and pending.relation not in self._triggers]
+        if len(missing) > 1:
+            self._plans.compile(missing)
         moved = [(self._trigger(pending.relation), pending) for pending in batch if pending.count]
         begin = first and len(moved) == 1 and self._last.keys() == {("on", moved[0][1].relation)}
         if first and not begin:
@@ -514,29 +514,12 @@ class CompiledEngine:
         if relation not in self._triggers:
             info = self._catalog.relations[relation]
             try:
-                self._triggers[relation] = Ready(self._planned(info), self)
+                self._triggers[relation] = Ready(self._plans.of(relation), self)
             except CannotLower as reason:  # of indexes there may be too many for one pool
                 self._triggers[relation] = Ready(
                     interpreted_trigger(self.program, info, self._placed, str(reason)), self
                 )
         return self._triggers[relation]
-
-    def _compile_ahead(self, relations: Collection[str]) -> None:
-        """Compile the triggers that are missing together: that takes less time than one after the other."""
-        sources: list[str] = []
-        for relation in (name for name in relations if name not in self._triggers):
-            with suppress(CannotLower):
-                sources += [lowered.source for lowered in self._planned(self._catalog.relations[relation]).lowered]
-        compile_all(sources)
-
-    def _planned(self, info: RelationInfo) -> TriggerPlan:
-        def make() -> TriggerPlan:
-            return plan_trigger(self.program, info, self._placed, exact=self._exact)
-
-        if info.name not in self._plans:
-            trigger = self.program.triggers[info.name]
-            self._plans[info.name] = known_plan(trigger, info, self._placed, self._exact, make)
-        return self._plans[info.name]
 
     def pool(self, name: str) -> Pool:
         return self._pools[name]
