@@ -14,7 +14,7 @@ from kept_turns import Neighbour, pending, take
 from viewmill import cache
 from viewmill.catalog import Catalog
 from viewmill.distribute.nodes import WEIGHT as TRAVELLING
-from viewmill.engines.local import held, run
+from viewmill.engines.local import held, plans
 from viewmill.engines.local.kept import Kept, Torn
 from viewmill.engines.local.shelf import Shelf
 from viewmill.errors import InternalError
@@ -122,7 +122,7 @@ def test_a_plan_is_made_once(made: Made, tmp_path: Path, monkeypatch: pytest.Mon
         with Kept.create(tmp_path / "bucket", *made) as kept:
             take(kept, changes, "1")
             found.append(stores(kept, made[0]))
-        monkeypatch.setattr(run, "plan_trigger", Mock(side_effect=AssertionError("planned again")))
+        monkeypatch.setattr(plans, "plan_trigger", Mock(side_effect=AssertionError("planned again")))
     assert found[0] == found[1]
 
 
