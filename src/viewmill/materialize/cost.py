@@ -2,18 +2,35 @@
 
 Work counts the rows that statements visit and the rows they write. A look-up with all keys visits one, and so does one
 that a primary key decides; a slice visits the store's rows divided by the values that the given keys have; a scan
-visits the whole store. A store is as large as the relation that determines its rows; if it takes several (`keys.py`),
-as their join. The numbers are crude and meant for comparing plans of one view, not for predicting time.
+visits the whole store. Sums over ranges, and over the rows that pass a threshold which moves (VWAP), are taken from
+ordered indexes, in as many steps as a search takes. A store is as large as the relation that determines its rows; if it
+takes several (`keys.py`), as their join. The numbers are crude and meant for comparing plans of one view, not for
+predicting time.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from viewmill.algebra.nodes import ONE, AggSum, DeltaRelation, Expr, Extreme, Product, Relation, TopK, Value
-from viewmill.algebra.schema import bottom_up, children, relations, schema
+from viewmill.algebra.build import factors
+from viewmill.algebra.nodes import (
+    ONE,
+    AggSum,
+    DeltaRelation,
+    Expr,
+    Extreme,
+    Lift,
+    Product,
+    Relation,
+    Test,
+    TopK,
+    Value,
+)
+from viewmill.algebra.scalars import Call
+from viewmill.algebra.schema import bottom_up, children, inputs, relations, schema
 from viewmill.catalog import Catalog
 from viewmill.materialize.sizes import Sizes
 from viewmill.program.keys import atoms_of, bounded_parts, candidate_keys
@@ -52,12 +69,11 @@ class _Model:
 
     def work(self, statements: Iterable[Statement]) -> float:
         """Statements that differ only in what they add up run as one."""
-        distinct = {(s.vars, _without_values(s.expr)) for s in statements}
-        total = 0.0
-        for _, expr in distinct:
-            visited, written = self.visits(expr, frozenset())
-            total += visited + written
-        return total
+        found: dict[tuple[tuple[str, ...], Expr], float] = {}
+        for s in statements:
+            form = s.vars, _without_values(s.expr)
+            found[form] = max(found.get(form, 0), sum(self.visits(s.expr, frozenset())))
+        return sum(found.values())
 
     def rows(self, store: Store) -> float:
         if not store.keys:
@@ -110,7 +126,9 @@ class _Model:
                     bound |= set(schema(part))
                 return visited, rows
             case AggSum(group, body):
-                return self.visits(body, bound - (set(schema(body)) - set(group)))
+                bound -= set(schema(body)) - set(group)
+                steps = self._steps(factors(body), bound) if bound.issuperset(group) else None
+                return self.visits(body, bound) if steps is None else (steps, 1)
             case Extreme(_, _, _, body):
                 return self.visits(body, bound - set(schema(body)))[0], 1
             case TopK(_, limit, _, body):
@@ -119,6 +137,46 @@ class _Model:
             case _:
                 below = [self.visits(part, bound) for part in children(expr)]
                 return sum(v for v, _ in below), max((r for _, r in below), default=1) if schema(expr) else 1
+
+    def _steps(self, parts: tuple[Expr, ...], bound: frozenset[str]) -> float | None:
+        """The work for a sum that an ordered index gives, if one does.
+
+        Sum[](M(p) * {p > a})                                     over a range
+        Sum[](M(p) * (x := Sum[](N(q) * {q > p})) * {c > x})      over what passes a threshold that moves
+        """
+        visited, rows = 0.0, 1.0
+        for i, part in enumerate(parts):
+            free = frozenset(part.vars) - bound if isinstance(part, Relation) else frozenset()
+            more, each = self.visits(part, bound)
+            if free:
+                search = self._search(parts[i + 1 :], free, bound, math.log2(each + 1))
+                return None if search is None else visited + rows * search
+            visited, rows, bound = visited + rows * more, rows * each, bound | set(schema(part))
+        return None
+
+    def _search(
+        self, rest: tuple[Expr, ...], free: frozenset[str], bound: frozenset[str], depth: float
+    ) -> float | None:
+        """The steps until it is known which rows of an index pass all tests; None if each has to be looked at."""
+        sums, total, compared = set[str](), depth, False
+        for factor in rest:
+            mine = inputs(factor) & (free | sums)
+            match factor:
+                case Test() | Value() | Lift() if not mine:
+                    total += self.visits(factor, bound)[0]
+                case Test(Call("<" | "<=" | ">" | ">=")) if mine <= free and not sums:
+                    compared = True
+                case Test() if mine <= sums:
+                    compared = True
+                case Lift(var, AggSum((), body)) if mine <= free and not compared:
+                    steps = self._steps(factors(body), bound | free)
+                    if steps is None:
+                        return None
+                    sums.add(var)
+                    total += depth * steps
+                case _:
+                    return None
+        return total if compared else None
 
 
 def _without_values(expr: Expr) -> Expr:

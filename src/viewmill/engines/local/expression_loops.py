@@ -96,9 +96,12 @@ class ExpressionLoops(RangeLoops):
     def _lift(self, var: str, body: Expr, weight: Weights, then: Then) -> None:
         type_ = self._types[var] if var not in self._bound else self._weight_type(body)
         total = self._sum(body, type_)
+        self._know_sum(var, body)
+        self._assign_or_compare(var, f"bits({total})" if type_.is_floating else total, type_, weight, then)
+
+    def _know_sum(self, var: str, body: Expr) -> None:
         if not self._is_word(body):
             self._scalars.know_sum(var, self._words_of(body))
-        self._assign_or_compare(var, f"bits({total})" if type_.is_floating else total, type_, weight, then)
 
     def _is_word(self, body: Expr) -> bool:
         """Whether it is the weight of one record of a store."""

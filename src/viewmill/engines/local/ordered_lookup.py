@@ -25,6 +25,8 @@ from viewmill.engines.local.ordered_loops import (
     MOST,
     NEGATIVE,
     RIGHT,
+    SUMS,
+    TOO_LARGE,
     first_of_tree,
     next_of_tree,
     node_bytes,
@@ -33,7 +35,7 @@ from viewmill.engines.local.ordered_loops import (
     settle,
     sum_between,
 )
-from viewmill.engines.local.raw import Int, peek
+from viewmill.engines.local.raw import OVERFLOW, Int, peek, poke
 from viewmill.engines.local.records import key_at
 from viewmill.engines.local.tables import BUCKET, first_bit, record_in, tagged, vacant
 from viewmill.engines.local.wordcode import inlined_words, words
@@ -87,6 +89,18 @@ def child(block: Int, number: Int, record: Int, side: Int) -> Int:
 
 
 @inlined_words
+def beside(block: Int, number: Int, record: Int, lane: Int, side: Int, flags: Int) -> Int:
+    """The sum of a lane over what is below a node on one side. What does not fit is flagged."""
+    nodes, size = peek(order_at(block, number), NODES), node_bytes(block)
+    below = peek(nodes + size * record, side)
+    if below < 0:
+        return 0
+    if peek(nodes + size * below, MARKS) & (TOO_LARGE << lane):
+        poke(flags, 0, peek(flags, 0) | OVERFLOW)
+    return peek(nodes + size * below, SUMS + lane)
+
+
+@inlined_words
 def ordering_at(block: Int, number: Int, record: Int) -> Int:
     """The key of a record, as ranges are given."""
     return peek(peek(order_at(block, number), NODES) + node_bytes(block) * record, KEY)
@@ -105,6 +119,7 @@ NAMES = {
     "next_in_order": next_of_tree,
     "never_negative": never_negative,
     "child": child,
+    "beside": beside,
     "ordering": ordering,
     "ordering_at": ordering_at,
     "rounded_down": rounded_down,

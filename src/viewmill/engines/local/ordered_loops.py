@@ -371,6 +371,9 @@ def sum_between(block: Int, number: Int, root: Int, lane: Int, low: Int, high: I
         poke(flags, 0, peek(flags, 0) | OVERFLOW)
     total = peek(weights + stride * at, 0)
     down = peek(nodes + size * at, LEFT)
+    if low == NULL and down >= 0:
+        total = plus(total, peek(nodes + size * down, SUMS + lane), real, flags)
+        down = -1
     while down >= 0:  # what is above `low`: here and to the right
         node = nodes + size * down
         if peek(node, KEY) > low:
@@ -381,6 +384,9 @@ def sum_between(block: Int, number: Int, root: Int, lane: Int, low: Int, high: I
         else:
             down = peek(node, RIGHT)
     down = peek(nodes + size * at, RIGHT)
+    if high == MOST and down >= 0:
+        total = plus(total, peek(nodes + size * down, SUMS + lane), real, flags)
+        down = -1
     while down >= 0:  # what is not above `high`: here and to the left
         node = nodes + size * down
         if peek(node, KEY) <= high:

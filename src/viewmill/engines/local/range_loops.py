@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from viewmill.algebra.nodes import Expr, Extreme, Lift, Test, Value
 from viewmill.algebra.scalars import Var, can_fail
@@ -12,15 +13,33 @@ from viewmill.algebra.scalars import variables as scalar_variables
 from viewmill.engines.local.lowered import Then, Weight, Weights, Word
 from viewmill.engines.local.ranges import Bound, Place, Range, find_range, place_of, store_atoms
 from viewmill.engines.local.row_loops import RowLoops
-from viewmill.engines.local.sources import Atom
+from viewmill.engines.local.sources import Atom, Source
 from viewmill.engines.local.thresholds import Cut, Threshold, find_threshold
 from viewmill.engines.local.writing import key_tuple
+
+
+class Running(NamedTuple):
+    """A sum over all keys on one side of a node, while one goes down the tree.
+
+    `beyond` is the variable for the sum over what is outside of the node's subtree, `more` that with the node's side
+    of it. The node itself belongs to the sum if that is `inclusive`.
+    """
+
+    lift: Lift
+    source: Source
+    inclusive: bool
+    beyond: str
+    more: str
 
 
 class RangeLoops(RowLoops, ABC):
     @abstractmethod
     def _emit(self, expr: Expr, weight: Weights, then: Then) -> None:
         """Lines for every row of an expression."""
+
+    @abstractmethod
+    def _know_sum(self, var: str, body: Expr) -> None:
+        """A variable is the sum of an expression."""
 
     def _product(self, factors: tuple[Expr, ...], weight: Weights, then: Then) -> None:
         if not factors:
@@ -162,20 +181,62 @@ class RangeLoops(RowLoops, ABC):
         pool, order = self._pool(place.source.pool), self._order(place)
         at, last = self._fresh("at"), self._fresh("last")
         self._line(f"{last} = NULL")
+        used = [
+            pair for pair in zip(found.lifts, found.ranges, strict=True) if pair[0].var in scalar_variables(cut.test)
+        ]
+        running = [self._running(*pair) for pair in used if self._is_along(place, pair[1])]
+        others = tuple(lift for lift, ranged in used if not self._is_along(place, ranged))
         self._line(f"{at} = tree({pool}, {order}, {key_tuple(self._given_codes(place))})")
-        used = scalar_variables(cut.test)
 
         def turn(_: Weights) -> None:
             test = self._scalars.is_true(cut.test)
             with self._inside(f"if {f'not {test}' if above else test}:"):
                 self._line(f"{last} = ordering_at({pool}, {order}, {at})")
-                self._line(f"{at} = child({pool}, {order}, {at}, RIGHT)")
+                self._go("RIGHT", place, at, () if found.falls else running)
             with self._inside("else:"):
-                self._line(f"{at} = child({pool}, {order}, {at}, LEFT)")
+                self._go("LEFT", place, at, running if found.falls else ())
 
-        with self._inside(f"while {at} >= 0:"), self._at(place, at):
-            self._product(tuple(lift for lift in found.lifts if lift.var in used), [], turn)
+        with (
+            self._inside(f"while {at} >= 0:"),
+            self._at(place, at),
+            self._binding(*(each.lift.var for each in running)),
+        ):
+            for each in running:
+                self._add_subtree(each, place, at, "RIGHT" if found.falls else "LEFT")
+            self._product(others, [], turn)
         return last
+
+    def _is_along(self, place: Place, ranged: Range) -> bool:
+        """Whether a sum is over the very tree that is walked, in which no key stands twice."""
+        source, order = place.source, place.order
+        same = ranged.place.source.pool == source.pool and ranged.place.order == order
+        single = {*order.within, order.column} == set(range(len(source.keys)))
+        if not same or not single or ranged.others or ranged.place.source.weight.is_floating:
+            return False
+        return self._given_codes(ranged.place) == self._given_codes(place)
+
+    def _running(self, lift: Lift, ranged: Range) -> Running:
+        beyond = self._fresh("beyond")
+        self._line(f"{beyond} = int64(0)")
+        self._know_sum(lift.var, lift.body)
+        return Running(lift, ranged.place.source, ranged.bounds[0].op in (">=", "<="), beyond, self._fresh("more"))
+
+    def _add_subtree(self, each: Running, place: Place, at: str, side: str) -> None:
+        """The sum for the key of a node, from what is beyond its subtree and what is on a side of it."""
+        pool, order = self._pool(place.source.pool), self._order(place)
+        beside = f"beside({pool}, {order}, {at}, {each.source.lane}, {side}, flags)"
+        self._line(f"{each.more} = add({each.beyond}, {beside}, flags)")
+        own = self._lane(at, each.source).text
+        total = f"add({each.more}, {own}, flags)" if each.inclusive else each.more
+        name = self._scalars.name(each.lift.var)
+        self._late.pop(name, None)
+        self._line(f"{name} = {self._total([Weight(total, each.source.weight)], self._types[each.lift.var])}")
+
+    def _go(self, side: str, place: Place, at: str, leaving: Sequence[Running]) -> None:
+        """Down to a side; the sums take along what is left on the other."""
+        for each in leaving:
+            self._line(f"{each.beyond} = add({each.more}, {self._lane(at, each.source).text}, flags)")
+        self._line(f"{at} = child({self._pool(place.source.pool)}, {self._order(place)}, {at}, {side})")
 
     @contextmanager
     def _at(self, place: Place, record: str) -> Iterator[None]:

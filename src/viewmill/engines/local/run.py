@@ -12,6 +12,7 @@ from __future__ import annotations
 import decimal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -43,12 +44,31 @@ from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading
 from viewmill.engines.local.watching import Request, Watch, run_request
-from viewmill.program.nodes import Program, Statement, Store, ViewPlan
+from viewmill.program.nodes import Program, Statement, Store, Trigger, ViewPlan
 from viewmill.types import Type
 
 
 class Declined(Exception):
     """Compiled code cannot go on with this batch; nothing of it is left in the pools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """What triggers evaluate anew, in order: `now`, after the statements of a relation, and `late`, after those of all.
+
+    `owner` is the relation whose trigger has the code for a store.
+    """
+
+    now: dict[str, list[Statement]]
+    late: list[Statement]
+    owner: dict[str, str]
+
+    @staticmethod
+    def of(triggers: Sequence[Trigger]) -> Anew:
+        anew = {t.relation: [s for s in t.statements if s.op == ":="] for t in triggers}
+        late = deferrable([s for t in triggers for s in t.statements]) if any(anew.values()) else {}
+        now = {name: [s for s in statements if s.target not in late] for name, statements in anew.items()}
+        return Anew(now, list(in_order(late)), {s.target: name for name, found in anew.items() for s in found})
 
 
 class CompiledEngine:
@@ -103,6 +123,7 @@ class CompiledEngine:
         self._placed, self._pools, self._stores = placed, pools, dict(program.stores)
         self._triggers = {}
         self._takers: dict[str, Columnar] = {}
+        self._evaluated: dict[tuple[str, ...], Anew] = {}
         self._readers: dict[str, Ready | None] = {}
         self._watches: dict[str, Watch | None] = {}
         self._slow = Interpreter()
@@ -226,11 +247,16 @@ class CompiledEngine:
         trigger, info = self._trigger(relation), self._catalog.relations[relation]
         above = any(name in self.program.triggers for name in self.program.views)
         watches = [watch for name in self._fallible.ever if (watch := self._watch(name)) is not None]
-        anew = any(s.op == ":=" for s in self.program.triggers[relation].statements)
-        if above or anew or trigger.plan.interpreted or len(watches) < len(self._fallible.ever):
+        if above or trigger.plan.interpreted or len(watches) < len(self._fallible.ever):
             return None
         one, encode_plain = OneRow(info, trigger.columns, self.dictionary), self._taker(trigger).encode_plain
-        request, mark = Request(trigger.schedule, self._flags_at, watches), {("on", relation): trigger.targets}
+        order = self._anew((relation,))
+        stores = [s.target for s in (*order.now[relation], *order.late)]
+        assigned = Group(dict.fromkeys(self._pools[self._placed[name].pool] for name in stores))
+        changing = Group((*trigger.targets.pools, *assigned.pools))
+        anew = [trigger.assigned[name] for name in stores]
+        request = Request(trigger.schedule, anew, changing, watches, self._flags_at)
+        mark = {("on", relation): trigger.targets} | ({("anew", relation): assigned} if assigned else {})
         encode, batch, second, at, run = one.encode, one.address, one.size, request.address, run_request.brief
 
         def take(row: Sequence[object], weight: int) -> bool:
@@ -271,9 +297,9 @@ class CompiledEngine:
             self._last = {**self._last, **mark}  # until it has run
 
         def undo(failed: int) -> bool:
-            trigger.targets.call(layout.ROLLBACK)
+            changing.call(layout.ROLLBACK)
             try:
-                trigger.targets.check(failed)
+                changing.check(failed)
             finally:
                 self._forget()
             return False
@@ -339,23 +365,18 @@ class CompiledEngine:
         begin = first and len(moved) == 1 and self._last.keys() == {("on", moved[0][1].relation)}
         if first and not begin:
             self._end_last()
-        anew = {
-            pending.relation: [s for s in self.program.triggers[pending.relation].statements if s.op == ":="]
-            for _, pending in moved
-        }
-        if not any(anew.values()):
-            for trigger, pending in moved:
-                self._emit(trigger, pending, begin=begin)
-            return
-        late = deferrable([s for name in anew for s in self.program.triggers[name].statements])
+        anew = self._anew(tuple(pending.relation for _, pending in moved))
         for trigger, pending in moved:
             self._emit(trigger, pending, begin=begin)
-            for s in anew[pending.relation]:
-                if s.target not in late:
-                    self._assign(trigger, s)
-        owner = {s.target: trigger for trigger, pending in moved for s in anew[pending.relation]}
-        for s in in_order(late):
-            self._assign(owner[s.target], s)
+            for s in anew.now[pending.relation]:
+                self._assign(trigger, s)
+        for s in anew.late:
+            self._assign(self._trigger(anew.owner[s.target]), s)
+
+    def _anew(self, relations_: tuple[str, ...]) -> Anew:
+        if relations_ not in self._evaluated:
+            self._evaluated[relations_] = Anew.of([self.program.triggers[name] for name in relations_])
+        return self._evaluated[relations_]
 
     def _emit(self, trigger: Ready, pending: Pending, *, begin: bool) -> Mapping[str, Table]:
         """All `let` and `+=` of a trigger. Returns the `let`s that were interpreted."""

@@ -104,21 +104,27 @@ def _swap_all(blocks: Int, count: Int) -> None:
 
 # Words of a request: what is the same for all batches of a relation that come the quick way
 ENDED = 0  # address of blocks, and how many: pools that the last batch changed, if it was of another relation
-TRIGGER = 2  # the schedule
-FLAGS = 3  # where they are
-CHECKS = 4  # address of what is watched, and how many: it must not fail after a batch
-RUNS = 6  # how often it has run, to the end or not
-REQUEST = 7
+CHANGING = 2  # address of blocks, and how many: pools that each batch changes
+TRIGGER = 4  # the schedule
+ANEW = 5  # address of schedules, and how many: what is evaluated anew after the trigger
+CHECKS = 7  # address of what is watched, and how many: it must not fail after a batch
+FLAGS = 9  # where they are
+RUNS = 10  # how often it has run, to the end or not
+REQUEST = 11
 
 
 @words
 def _requested(request: Int, batch: Int, rows: Int) -> Int:
-    """Run a trigger, then what must not fail after it. The last batch is over."""
+    """Run a trigger, evaluate anew what is, then look at what must not fail. The last batch is over."""
     each(peek(request, ENDED), peek(request, ENDED + 1), layout.BEGIN)
     poke(request, ENDED + 1, 0)
+    each(peek(request, CHANGING), peek(request, CHANGING + 1), layout.BEGIN)
     poke(request, RUNS, peek(request, RUNS) + 1)
-    flags, watches = peek(request, FLAGS), peek(request, CHECKS)
-    failed = scheduled(peek(request, TRIGGER), batch, rows, flags, 1, 1)
+    flags, anew, watches = peek(request, FLAGS), peek(request, ANEW), peek(request, CHECKS)
+    failed = scheduled(peek(request, TRIGGER), batch, rows, flags, 0, 1)
+    for i in range(peek(request, ANEW + 1)):
+        if failed == 0:
+            failed = scheduled(peek(anew, i), 0, 0, flags, 0, 0)
     for i in range(peek(request, CHECKS + 1)):
         watched = peek(watches, i)
         if failed == 0 and _may_fail(watched):
@@ -141,12 +147,20 @@ run_request = TRIGGERS.export(_requested)
 class Request:
     """What takes batches of one relation the quick way: `run_request(address, batch, rows)`."""
 
-    def __init__(self, schedule: Schedule, flags: int, checks: Sequence[Watch]) -> None:
+    def __init__(
+        self, schedule: Schedule, anew: Sequence[Schedule], changing: Group, checks: Sequence[Watch], flags: int
+    ) -> None:
+        """A batch runs the schedule, then those of what it evaluates `anew`; all pools of `changing` may change."""
+        self._anew = np.array([one.address for one in anew], np.int64)
         self._checks = np.array([watch.address for watch in checks], np.int64)
         self._words = np.zeros(REQUEST, np.int64)
-        self._words[TRIGGER:RUNS] = schedule.address, flags, address(self._checks), len(checks)
+        self._words[CHANGING:TRIGGER] = changing.address, len(changing.pools)
+        self._words[TRIGGER] = schedule.address
+        self._words[ANEW:CHECKS] = address(self._anew), len(anew)
+        self._words[CHECKS:FLAGS] = address(self._checks), len(checks)
+        self._words[FLAGS] = flags
         self._written = self._words.data
-        self._keep = schedule, checks
+        self._keep = schedule, anew, changing, checks
         self.address = address(self._words)
 
     def end(self, groups: Collection[Group]) -> None:
