@@ -121,3 +121,9 @@ def test_a_batch_that_hangs_costs_its_cell_only():
     watched = _Watched(JOB)
     found = list(watched._follow(Silent(Loading("inserts", "single"), Measuring("inserts", "single"))))
     assert [cell.status for cell in found[2:]] == ["slow"] and watched.done == 1
+
+
+def test_a_query_that_cannot_even_start_is_given_up_at_once():
+    watched = _Watched(JOB)
+    found = list(watched._follow(Silent()))
+    assert {cell.status for cell in found} == {"slow"} and watched.done == len(JOB.wanted) == len(found)

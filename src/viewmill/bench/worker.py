@@ -1,7 +1,8 @@
 """Jobs in processes of their own: nothing of one query's state is left for the next, and what hangs is ended.
 
-A cell must have its state loaded within the limit, and must then be done within the measured time and the limit again:
-one batch can take arbitrarily long, and only the end of its process can stop it.
+A process must have compiled its query and taken a first batch within the limit and a minute. A cell must have its state
+loaded within the limit, and must then be done within the measured time and the limit again: one batch can take
+arbitrarily long, and only the end of its process can stop it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import assert_never
+from typing import Literal, assert_never
 
 from viewmill.bench.data import load
 from viewmill.bench.measure import Job, Loading, Measuring, News, measure
 from viewmill.bench.process import spawned
 from viewmill.bench.results import Cell
 
-_STARTING = 120.0
-"""Seconds that a process may take before its first news: it imports, and reads the data."""
+_STARTING = 60.0
+"""Seconds more than the limit that a process may take before its first news: it imports, and reads the data."""
+
+_HANGING = {
+    "starting": "a first batch was not done",
+    "loading": "state was not loaded",
+    "measuring": "a batch was not done",
+}
 
 
 def work(job: Job) -> Iterator[News]:
@@ -35,14 +42,14 @@ class _Watched:
 
     job: Job
     done: int = 0
-    loading: bool = False
+    at: Literal["starting", "loading", "measuring"] = "starting"
 
     def news(self) -> Iterator[News]:
         with spawned(_serve, self.job) as connection:
             yield from self._follow(connection)
 
     def _follow(self, connection: Connection) -> Iterator[News]:
-        patience = _STARTING
+        patience = _STARTING + self.job.limit
         while self.done < len(self.job.wanted):
             try:
                 if not connection.poll(patience):
@@ -54,9 +61,9 @@ class _Watched:
                 return
             match news:
                 case Loading():
-                    self.loading, patience = True, 3 * self.job.limit
+                    self.at, patience = "loading", 3 * self.job.limit
                 case Measuring():
-                    self.loading, patience = False, 4 * self.job.seconds + self.job.limit
+                    self.at, patience = "measuring", 4 * self.job.seconds + self.job.limit
                 case Cell():
                     if news.scale == self.job.scale:
                         self._settle(news)
@@ -65,12 +72,13 @@ class _Watched:
             yield news
 
     def _settle_slow(self, patience: float) -> Iterator[Cell]:
-        """The cell that hangs and, where it is loading that does, all of its phase: they would load the same."""
-        phase = self._cell(0).phase
-        note = f"{'state was not loaded' if self.loading else 'a batch was not done'} in {patience:g} s"
+        """The cell that hangs; where it is loading, all of its phase, and where it is the start, all there are."""
+        phase, hanging = self._cell(0).phase, _HANGING[self.at]
         while True:
-            yield self._settle(replace(self._cell(0), status="slow", note=note))
-            if self.done == len(self.job.wanted) or not self.loading or self._cell(0).phase != phase:
+            yield self._settle(replace(self._cell(0), status="slow", note=f"{hanging} in {patience:g} s"))
+            if self.done == len(self.job.wanted) or self.at == "measuring":
+                return
+            if self.at == "loading" and self._cell(0).phase != phase:
                 return
 
     def _cell(self, ahead: int) -> Cell:
