@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 import viewmill
 from viewmill.bench import measure as measuring
+from viewmill.bench import process as processes
 from viewmill.bench.measure import Job, Loading, Measuring, measure
+from viewmill.bench.process import TooLarge
 from viewmill.bench.queries import tpch_queries
 from viewmill.bench.results import Cell
 from viewmill.bench.worker import _Watched
@@ -127,3 +130,26 @@ def test_a_query_that_cannot_even_start_is_given_up_at_once():
     watched = _Watched(JOB)
     found = list(watched._follow(Silent()))
     assert {cell.status for cell in found} == {"slow"} and watched.done == len(JOB.wanted) == len(found)
+
+
+class Greedy(Silent):
+    """A process that takes more memory than there is."""
+
+    def poll(self, seconds):
+        if not self._news:
+            raise TooLarge
+        return True
+
+
+def test_a_query_that_takes_all_memory_is_given_up_where_it_does():
+    watched = _Watched(JOB)
+    found = list(watched._follow(Greedy(Loading("inserts", "single"))))
+    assert [cell.status for cell in found[1:]] == ["large", "large"] and watched.done == 2
+
+
+def test_memory_of_a_process_is_seen(monkeypatch):
+    monkeypatch.setattr(processes, "SHARE", 0.0)
+    with processes.spawned(Connection.recv) as process:  # which waits
+        assert process.share > 0
+        with pytest.raises(TooLarge):
+            process.poll(30)

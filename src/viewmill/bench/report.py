@@ -19,7 +19,8 @@ all rows are there, and batches delete rows at random places and put others back
 memory, of one table each; `single` is one row as a Python tuple. What is timed is the call, from the caller's data to
 the committed view, after warming up. At the end of each cell the view is compared with DuckDB's answer over the same
 rows, as a multiset; a cell that differs is WRONG. `-` means too few rows for the batch size, `slow` that the state or
-a batch took longer than the limit, `refused` that the query cannot be maintained this way."""
+a batch took longer than the limit, `large` that it took more than four fifths of the machine's memory, `refused` that
+the query cannot be maintained this way."""
 
 
 def main_strategy(run: Run) -> str:

@@ -18,8 +18,10 @@ Size: TypeAlias = str
 """Rows in a batch, as a number; `single` is one row as a Python tuple."""
 Phase: TypeAlias = Literal["inserts", "changes"]
 """`inserts`: the second half of the stream over a state of the first. `changes`: inserts and deletes at full size."""
-Status: TypeAlias = Literal["ok", "wrong", "failed", "refused", "slow", "small"]
-"""`slow`: no answer within the limit. `small`: there are too few rows for batches of this size."""
+Status: TypeAlias = Literal["ok", "wrong", "failed", "refused", "slow", "large", "small"]
+"""`slow`: no answer within the limit. `large`: it takes more memory than the machine can spare. `small`: there are too
+few rows for batches of this size.
+"""
 
 SIZES: tuple[Size, ...] = ("single", "1", "10", "100", "1000", "10000", "100000")
 STRATEGIES = ("auto", "recursive", "first_order")

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from viewmill.bench.data import load
 from viewmill.bench.measure import create_and_insert, told
-from viewmill.bench.process import spawned
+from viewmill.bench.process import SHARE, TooLarge, spawned
 from viewmill.bench.queries import Query
 from viewmill.bench.results import FirstUse
 
@@ -32,9 +32,11 @@ def first_use(query: Query, strategy: str, folder: Path, limit: float) -> FirstU
 
 def _in_new_process(query: Query, strategy: str, folder: Path, cache: str, limit: float) -> float | str:
     """Seconds, or why there are none."""
-    with spawned(_serve, query, strategy, folder, cache) as connection:
+    with spawned(_serve, query, strategy, folder, cache) as process:
         try:
-            answer: float | str = connection.recv() if connection.poll(limit) else f"not done in {limit:g} s"
+            answer: float | str = process.recv() if process.poll(limit) else f"not done in {limit:g} s"
+        except TooLarge:
+            return f"not done in {SHARE:.0%} of the memory"
         except EOFError:
             return "the process died"
     return answer

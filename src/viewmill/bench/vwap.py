@@ -24,7 +24,7 @@ import pyarrow as pa
 import viewmill
 from viewmill.bench.measure import told
 from viewmill.bench.place import here
-from viewmill.bench.process import spawned
+from viewmill.bench.process import SHARE, Spawned, TooLarge, spawned
 from viewmill.bench.results import Book, Run, Size, Status, percentile, rows_in
 from viewmill.bench.timing import AHEAD, Call, clocked
 from viewmill.bench.tpch_run import Watch
@@ -151,13 +151,13 @@ def run_vwap(orders: int, sizes: tuple[Size, ...], strategy: str, seconds: float
     """Every size in turn, in a process of its own. After the first that has no answer within the limit, none has."""
     run = Run(here(), scale=0.0, seconds=seconds)
     watch.at(f"loading {orders:,} orders")
-    with spawned(_serve, orders, sizes, strategy, seconds) as connection:
-        news = _next(connection, limit)
+    with spawned(_serve, orders, sizes, strategy, seconds) as process:
+        news = _next(process, limit)
         watch.step()
         for size in sizes:
             watch.at(f"batches of {size}")
             if not isinstance(news, Trouble):
-                news = _next(connection, 4 * seconds + limit)
+                news = _next(process, 4 * seconds + limit)
             run = replace(run, books=(*run.books, _book(news, size, orders)))
             watch.step()
     return run
@@ -175,9 +175,11 @@ def _serve(orders: int, sizes: tuple[Size, ...], strategy: str, seconds: float, 
             connection.send(Trouble("failed", told(error)))
 
 
-def _next(connection: Connection, limit: float) -> Book | Trouble | None:
+def _next(process: Spawned, limit: float) -> Book | Trouble | None:
     try:
-        news: Book | Trouble | None = connection.recv() if connection.poll(limit) else _silent(limit)
+        news: Book | Trouble | None = process.recv() if process.poll(limit) else _silent(limit)
+    except TooLarge:
+        return Trouble("large", f"no answer in {SHARE:.0%} of the memory")
     except EOFError:
         return Trouble("failed", "the process died")
     return news

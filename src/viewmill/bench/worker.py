@@ -15,8 +15,8 @@ from typing import Literal, assert_never
 
 from viewmill.bench.data import load
 from viewmill.bench.measure import Job, Loading, Measuring, News, measure
-from viewmill.bench.process import spawned
-from viewmill.bench.results import Cell
+from viewmill.bench.process import SHARE, Spawned, TooLarge, spawned
+from viewmill.bench.results import Cell, Status
 
 _STARTING = 60.0
 """Seconds more than the limit that a process may take before its first news: it imports, and reads the data."""
@@ -45,17 +45,20 @@ class _Watched:
     at: Literal["starting", "loading", "measuring"] = "starting"
 
     def news(self) -> Iterator[News]:
-        with spawned(_serve, self.job) as connection:
-            yield from self._follow(connection)
+        with spawned(_serve, self.job) as process:
+            yield from self._follow(process)
 
-    def _follow(self, connection: Connection) -> Iterator[News]:
+    def _follow(self, process: Spawned) -> Iterator[News]:
         patience = _STARTING + self.job.limit
         while self.done < len(self.job.wanted):
             try:
-                if not connection.poll(patience):
-                    yield from self._settle_slow(patience)
+                if not process.poll(patience):
+                    yield from self._give_up("slow", f"{_HANGING[self.at]} in {patience:g} s")
                     return
-                news: News = connection.recv()
+                news: News = process.recv()
+            except TooLarge:
+                yield from self._give_up("large", f"{_HANGING[self.at]} in {SHARE:.0%} of the memory")
+                return
             except EOFError:
                 yield self._settle(replace(self._cell(0), status="failed", note="the process died"))
                 return
@@ -71,11 +74,11 @@ class _Watched:
                     assert_never(news)
             yield news
 
-    def _settle_slow(self, patience: float) -> Iterator[Cell]:
-        """The cell that hangs; where it is loading, all of its phase, and where it is the start, all there are."""
-        phase, hanging = self._cell(0).phase, _HANGING[self.at]
+    def _give_up(self, status: Status, note: str) -> Iterator[Cell]:
+        """The cell that cannot be had; where it is loading, all of its phase, and where it starts, all there are."""
+        phase = self._cell(0).phase
         while True:
-            yield self._settle(replace(self._cell(0), status="slow", note=f"{hanging} in {patience:g} s"))
+            yield self._settle(replace(self._cell(0), status=status, note=note))
             if self.done == len(self.job.wanted) or self.at == "measuring":
                 return
             if self.at == "loading" and self._cell(0).phase != phase:
