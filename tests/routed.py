@@ -15,7 +15,7 @@ from viewmill.catalog import RelationInfo
 from viewmill.distribute.nodes import WEIGHT, Send
 from viewmill.engines.spark.counted import without_counts
 from viewmill.engines.spark.incoming import Incoming
-from viewmill.engines.spark.message import MESSAGES, MESSAGES_DDL, Format, read
+from viewmill.engines.spark.message import MESSAGES, MESSAGES_IN_SPARK, Format, read
 from viewmill.engines.spark.routing import Travelling, routing_task
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not see the tests
@@ -32,9 +32,9 @@ def routed(
 ) -> DataFrame:
     """Messages to buckets."""
     form = form_of(sends)
-    rows = Incoming().rows(sends, frames, relations)
-    tasks = {relation: routing_task(lambda: Travelling(form, sends), relation, buckets) for relation in rows}
-    return reduce(DataFrame.unionAll, (rows[name].mapInArrow(task, MESSAGES_DDL) for name, task in tasks.items()))
+    rows = Incoming().rows(sends, frames, relations, packed=True)
+    tasks = {relation: routing_task(lambda: Travelling(form, sends, relations), relation, buckets) for relation in rows}
+    return reduce(DataFrame.unionAll, (rows[name].mapInArrow(task, MESSAGES_IN_SPARK) for name, task in tasks.items()))
 
 
 def arrived(sends: Sequence[Send], table: pa.Table) -> dict[str, tuple[pa.RecordBatch, list[int]]]:

@@ -177,7 +177,7 @@ def test_many_rows_are_several_messages(frames, anchor, monkeypatch):
     batches = Incoming().rows(sends, frames, RELATIONS)["orders"].coalesce(1).toArrow().to_batches(max_chunksize=20)
     monkeypatch.setattr(routing, "AT_ONCE", 2**11)
     monkeypatch.setattr(message, "LARGEST", 2**8)
-    task = routing_task(lambda: Travelling(form_of(sends), sends), "orders", BUCKETS)
+    task = routing_task(lambda: Travelling(form_of(sends), sends, RELATIONS), "orders", BUCKETS)
     table = pa.Table.from_batches(list(task(iter(batches))))
     origins = table.column("origin").to_pylist()
     keys = list(zip(table.column("target").to_pylist(), origins, strict=True))
@@ -310,7 +310,7 @@ def test_rows_that_may_be_anywhere_go_where_they_went_before():
         ],
         names=["c0", "c1", "c2", "w"],
     )
-    task = routing_task(lambda: Travelling(form_of([send]), [send]), "orders", BUCKETS)
+    task = routing_task(lambda: Travelling(form_of([send]), [send], RELATIONS), "orders", BUCKETS)
 
     def sent(batch: pa.RecordBatch) -> dict[int, Counter[str]]:
         table = pa.Table.from_batches(list(task(iter([batch]))))

@@ -19,7 +19,7 @@ from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.distribute.nodes import WEIGHT, Buckets, Send
 from viewmill.engines.spark.anchor import stage
 from viewmill.engines.spark.jobs import counting
-from viewmill.engines.spark.message import MESSAGES_DDL, Format, letters, opened, read, route
+from viewmill.engines.spark.message import MESSAGES_IN_SPARK, Format, letters, opened, read, route
 from viewmill.types import BIGINT
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not see the tests
@@ -110,8 +110,8 @@ def test_two_hops_are_one_job(spark, anchor, tmp_path):
         }
         with counting(spark) as cost:
             rows = routed(SENDS, frames, RELATIONS, BUCKETS)
-            first = stage(anchor, rows, by_order(tmp_path), MESSAGES_DDL)
-            gathered = stage(anchor, first, by_customer(tmp_path), MESSAGES_DDL).toArrow()
+            first = stage(anchor, rows, by_order(tmp_path), MESSAGES_IN_SPARK)
+            gathered = stage(anchor, first, by_customer(tmp_path), MESSAGES_IN_SPARK).toArrow()
         assert (cost().jobs, cost().stages) == (1, 3)
 
         told = read(FORM, gathered)

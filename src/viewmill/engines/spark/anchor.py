@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from viewmill.engines.spark.hash import bucket_keys
 from viewmill.engines.spark.worker import settle
@@ -42,7 +43,7 @@ def anchored(session: SparkSession, buckets: int) -> Anchor:
     return Anchor(frame, buckets)
 
 
-def stage(anchor: Anchor, rows: DataFrame, function: BucketFunction, schema: str) -> DataFrame:
+def stage(anchor: Anchor, rows: DataFrame, function: BucketFunction, schema: StructType | str) -> DataFrame:
     """Run `function` in every bucket, on the rows that have its key."""
 
     def run(left: pa.Table, right: pa.Table) -> pa.Table:

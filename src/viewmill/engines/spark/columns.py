@@ -10,7 +10,7 @@ rows (`failure.py` gives it back as a `DataError`). Only columns that something 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -54,22 +54,35 @@ def our_type(spark: T.DataType) -> Type | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """A condition, and what is wrong where it holds: a NULL, or a value that does not fit."""
+
+    where: Column
+    message: str
+    is_null: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
-    """The columns of a relation in a DataFrame, by name; and for some, a condition and what is wrong where it holds.
+    """The columns of a relation in a DataFrame, by name, and what may be wrong with some.
 
     They hold for every DataFrame with such columns.
     """
 
     columns: dict[str, Column]
     types: dict[str, Type]
-    faults: dict[str, tuple[tuple[Column, str], ...]]
+    faults: dict[str, tuple[Fault, ...]]
     weight: Column
 
-    def guarded(self, value: Column, names: Iterable[str]) -> Column:
-        """`value`, or an error in the job if there is something wrong with a column of that name."""
+    def guarded(self, value: Column, names: Iterable[str], *, seen: Collection[str] = ()) -> Column:
+        """`value`, or an error in the job if there is something wrong with a column of that name.
+
+        NULLs in columns that are `seen` as columns of Arrow are found there (`check_nulls`).
+        """
         for name in names:
-            for wrong, message in self.faults.get(name, ()):
-                value = F.when(wrong, raised(message)).otherwise(value)
+            for fault in self.faults.get(name, ()):
+                if not (fault.is_null and name in seen):
+                    value = F.when(fault.where, raised(fault.message)).otherwise(value)
         return value
 
 
@@ -115,7 +128,7 @@ def _check_names(fields: dict[str, T.StructField], info: RelationInfo, weight: s
 
 def _converted(
     given: Column, field: T.StructField, column: ColumnInfo, info: RelationInfo
-) -> tuple[Column, tuple[tuple[Column, str], ...]]:
+) -> tuple[Column, tuple[Fault, ...]]:
     source = our_type(field.dataType)
     if source is None or not _is_convertible(source, column.type):
         raise DataError(
@@ -123,18 +136,23 @@ def _converted(
             f"and the DataFrame has {field.dataType.simpleString()}",
             hint=f'cast it: df.withColumn("{column.name}", col("{column.name}").cast("{column.type}"))',
         )
-    where = f"column {quoted(column.name)} of {titled(info)}"
-    faults: list[tuple[Column, str]] = []
+    faults: list[Fault] = []
     if field.nullable and not column.nullable:
-        faults.append((given.isNull(), f"NULL in {where}, which is NOT NULL"))
+        faults.append(Fault(given.isNull(), null_in(column, info), is_null=True))
     if field.dataType == spark_type(column.type):
         return given, tuple(faults)
     if is_lossless(source, column.type):
         return given.cast(spark_type(column.type)), tuple(faults)
     tried = given.try_cast(spark_type(column.type))
     other = given.isNotNull() & ~tried.eqNullSafe(given)
-    faults.append((other, f"a value in {where} does not fit {column.type}"))
+    message = f"a value in column {quoted(column.name)} of {titled(info)} does not fit {column.type}"
+    faults.append(Fault(other, message, is_null=False))
     return tried, tuple(faults)
+
+
+def null_in(column: ColumnInfo, info: RelationInfo) -> str:
+    """What is wrong where a column is NULL that may not be."""
+    return f"NULL in column {quoted(column.name)} of {titled(info)}, which is NOT NULL"
 
 
 def _is_convertible(source: Type, target: Type) -> bool:

@@ -61,7 +61,7 @@ def condition(test: Expr, source: Checked) -> Condition | None:
     if implied is None:
         return None
     names = tuple(sorted(known))
-    wrong = [wrong for name in names for wrong, _ in source.faults[name]]
+    wrong = [fault.where for name in names for fault in source.faults[name]]
     return Condition(reduce(Column.__or__, wrong, implied), names)
 
 

@@ -56,7 +56,7 @@ from viewmill.engines.spark.driver import Check, DriverState
 from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.hash import hash_column
 from viewmill.engines.spark.incoming import Incoming
-from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_DDL
+from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_IN_SPARK
 from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
 from viewmill.engines.spark.parts import WHOLE, Part, hash_name, parts
 from viewmill.engines.spark.progress import shown
@@ -287,7 +287,7 @@ class SparkEngine:
         relations = tuple(frames)
         sends, known = self.deployed.sends(relations), self.deployed.given
         if not (set(unmeasured) & set(frames) and self.deployed.steps(relations)):
-            rows = self._incoming.rows(sends, frames, known)
+            rows = self._incoming.rows(sends, frames, known, packed=True)
             yield {name: frame.coalesce(self._tasks) for name, frame in rows.items()}, (WHOLE,)
             return
         names = {name: hash_name(frame.columns) for name, frame in frames.items()}
@@ -399,13 +399,13 @@ class SparkEngine:
             frame = source.to_driver(rows)
         for number in range(1, entry.blocks + 1):
             work = Work(point, entry, number, saves, wanted)
-            frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_DDL)
+            frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_IN_SPARK)
         return self._gathered(deployed, collected(frame))
 
     @property
     def _nothing(self) -> DataFrame:
         """No messages."""
-        return self.session.createDataFrame([], MESSAGES_DDL)
+        return self.session.createDataFrame([], MESSAGES_IN_SPARK)
 
     def _gathered(self, deployed: Deployed, table: pa.Table) -> Gathered:
         table = table.select(MESSAGES.names).cast(MESSAGES)

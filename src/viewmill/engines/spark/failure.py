@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
@@ -16,6 +18,9 @@ from pyspark.sql import functions as F
 
 from viewmill import errors
 from viewmill.errors import DataError, InternalError, UnsupportedError, ViewmillError
+
+CORRECT = "correct the rows and apply the batch again: nothing of it was"
+"""What to do about rows that are wrong."""
 
 _MARK, _END = "viewmill: ", " :viewmill"
 _ABSENT = "ModuleNotFoundError: No module named 'viewmill'"
@@ -31,6 +36,15 @@ class Told(Exception):
 
     def __init__(self, error: ViewmillError) -> None:
         super().__init__(_MARK + json.dumps([type(error).__name__, error.message, error.hint]) + _END)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What is wrong in here is told to the driver."""
+    try:
+        yield
+    except ViewmillError as error:
+        raise Told(error) from error
 
 
 def refused(error: Exception) -> ViewmillError | None:
@@ -49,7 +63,7 @@ def refused(error: Exception) -> ViewmillError | None:
     message = (error.getMessageParameters() or {}).get("errorMessage", "")
     if not message.startswith(_MARK):
         return None
-    return DataError(message.removeprefix(_MARK), hint="correct the rows and apply the batch again: nothing of it was")
+    return DataError(message.removeprefix(_MARK), hint=CORRECT)
 
 
 def named(name: str, message: str, hint: str | None) -> ViewmillError:

@@ -2,11 +2,15 @@
 
     c0 ..   the columns that some send of the relation has (see `columns_of`), checked and converted
     w       the count
-    k0 ..   for every send with a condition, by its number: whether it takes the row
+    k0 ..   if there are several sends, for each with a condition, by its number: whether it takes the row
     h       if rows may be taken in parts: what says in which (`parts.py`)
 
 A relation that is sent several ways is read once, and its rows are Spark's until they are Arrow columns: made by Spark,
 every row would be there as often as it is sent, each time as wide as the widest, in code too long to be compiled well.
+Where a NULL may not be, Spark does not look for it: columns of Arrow know how many they have (`routing.check_nulls`).
+
+What goes to Python at once is `packed`: one column `row` with all of these in it. To name a column is a call of Spark's
+JVM, a millisecond or two, and handing rows over names every one.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ from viewmill.distribute.nodes import WEIGHT, Send
 from viewmill.engines.spark.columns import Checked, checked
 from viewmill.engines.spark.conditions import Condition, condition
 from viewmill.engines.spark.parts import HASH
-from viewmill.engines.spark.routing import columns_of
+from viewmill.engines.spark.routing import ROW, columns_of
+from viewmill.types import Type
 
 
 class Incoming:
@@ -43,6 +48,8 @@ class Incoming:
         frames: Mapping[str, DataFrame],
         relations: Mapping[str, RelationInfo],
         hashes: Mapping[str, str] | None = None,
+        *,
+        packed: bool = False,
     ) -> dict[str, DataFrame]:
         """By relation, what its sends need. A frame has the relation's columns, counts, and hashes if there is a name
         for these.
@@ -53,7 +60,7 @@ class Incoming:
             kind = (name, tuple(sends), schema.json(), relations[name], hash_)
             if kind not in self._known:
                 self._known[kind] = _steps(name, sends, schema, relations[name], hash_)
-            found[name] = self._known[kind].of(frames[name])
+            found[name] = self._known[kind].of(frames[name], packed=packed)
         return found
 
 
@@ -63,9 +70,11 @@ class _Steps:
 
     kept: Column | None
     columns: tuple[Column, ...]
+    row: Column
 
-    def of(self, frame: DataFrame) -> DataFrame:
-        return (frame if self.kept is None else frame.filter(self.kept)).select(*self.columns)
+    def of(self, frame: DataFrame, *, packed: bool) -> DataFrame:
+        rows = frame if self.kept is None else frame.filter(self.kept)
+        return rows.select(self.row) if packed else rows.select(*self.columns)
 
 
 def _steps(relation: str, sends: Sequence[Send], schema: StructType, info: RelationInfo, hash_: str | None) -> _Steps:
@@ -75,12 +84,21 @@ def _steps(relation: str, sends: Sequence[Send], schema: StructType, info: Relat
     kept = {number: reduce(Column.__and__, (test.column for test in all_)) for number, all_ in tests.items() if all_}
     read = dict.fromkeys([*columns, *(name for all_ in tests.values() for test in all_ for name in test.names)])
     cells = [source.columns[name].alias(f"c{place}") for place, name in enumerate(columns)]
-    cells.append(source.guarded(source.weight, read).alias("w"))
-    cells += (test.alias(f"k{number}") for number, test in kept.items())
+    cells.append(source.guarded(source.weight, read, seen=columns).alias("w"))
+    if len(tests) > 1:  # else all rows that are left pass
+        cells += (test.alias(f"k{number}") for number, test in kept.items())
     if hash_ is not None:
         cells.append(F.col(hash_).alias(HASH))
-    return _Steps(reduce(Column.__or__, kept.values()) if len(kept) == len(tests) else None, tuple(cells))
+    any_ = reduce(Column.__or__, kept.values()) if len(kept) == len(tests) else None
+    return _Steps(any_, tuple(cells), F.struct(*cells).alias(ROW))
 
 
 def _tests(send: Send, source: Checked) -> list[Condition]:
-    return [kept for test in send.where if (kept := condition(test, source)) is not None]
+    """Those that are quick to decide come first: Spark stops at the first that is false."""
+    found = [kept for test in send.where if (kept := condition(test, source)) is not None]
+    return sorted(found, key=lambda test: max((_cost(source.types[name]) for name in test.names), default=0))
+
+
+def _cost(type_: Type) -> int:
+    """A number is compared at once; a decimal is an object first."""
+    return {"decimal": 1, "string": 2, "binary": 2}.get(type_.name, 0)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from viewmill.engines.spark.hash import bucket_array, bucket_keys
 from viewmill.errors import InternalError
@@ -38,7 +39,13 @@ MESSAGES = pa.schema(
 LARGEST = 2**24
 """Bytes of a message, about."""
 
-MESSAGES_DDL = "key int, target int, origin int, data binary"
+MESSAGES_IN_SPARK = StructType(
+    [
+        *(StructField(name, IntegerType(), nullable=False) for name in ("key", "target", "origin")),
+        StructField("data", BinaryType(), nullable=False),
+    ]
+)
+"""The same for Spark, not as words: these it would read anew each time."""
 
 
 @dataclass(frozen=True, slots=True)

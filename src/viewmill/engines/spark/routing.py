@@ -20,18 +20,21 @@ from pyspark import TaskContext
 from viewmill.arrow import arrow_schema, arrow_type
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.distribute.nodes import Anywhere, Buckets, Driver, Everywhere, Here, Send
+from viewmill.engines.spark.columns import null_in
 from viewmill.engines.spark.counted import Rows, empty_rows, with_counts
-from viewmill.engines.spark.failure import Told
+from viewmill.engines.spark.failure import CORRECT, told
 from viewmill.engines.spark.message import Format, grouped, letters, route
 from viewmill.engines.spark.outgoing import Outgoing
 from viewmill.engines.spark.parts import HASH, part_numbers
 from viewmill.engines.spark.worker import settle
-from viewmill.errors import InternalError, ViewmillError
+from viewmill.errors import DataError, InternalError
 from viewmill.numbers import numbers
 
 RowsFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """For `mapInArrow`."""
 
+ROW = "row"
+"""The column with all others in it, where rows are packed."""
 AT_ONCE = 2**26
 """Bytes of rows that are routed together."""
 _TASKS = 2**16  # more than there are, mostly: numbers of messages from different tasks are not the same
@@ -58,6 +61,14 @@ def sent_rows(relation: str, sends: Sequence[Send], rows: pa.RecordBatch) -> dic
     return found
 
 
+def check_nulls(info: RelationInfo, sends: Sequence[Send], rows: pa.RecordBatch) -> None:
+    """Raise if there is a NULL in a column of a relation that has none."""
+    for place, name in enumerate(columns_of(info.name, sends)):
+        column = info.column(name)
+        if column is not None and not column.nullable and rows.column(f"c{place}").null_count:
+            raise DataError(null_in(column, info), hint=CORRECT)
+
+
 def _typed(rows: pa.RecordBatch, info: RelationInfo) -> pa.RecordBatch:
     """The columns as they were declared, without the count."""
     if not info.columns:
@@ -77,7 +88,7 @@ def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting, size = list[pa.RecordBatch](), 0
     for batch in batches:
         if batch.num_rows:
-            waiting.append(batch)
+            waiting.append(_unpacked(batch))
             size += batch.nbytes
         if size >= AT_ONCE:
             yield pa.concat_batches(waiting)
@@ -86,16 +97,21 @@ def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
+def _unpacked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_struct_array(batch.column(0)) if batch.schema.names == [ROW] else batch
+
+
 def _nothing(found: Mapping[str, Rows]) -> Sequence[Outgoing]:
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Travelling:
-    """What leaves where a batch is read: rows as they are, and what is `made` of these."""
+    """What leaves where a batch is read: rows as they are, and what is `made` of these. `given` are the relations."""
 
     form: Format
     sends: Sequence[Send]
+    given: Mapping[str, RelationInfo]
     made: Callable[[Mapping[str, Rows]], Sequence[Outgoing]] = _nothing
 
 
@@ -110,6 +126,8 @@ def routing_task(known: Callable[[], Travelling], relation: str, buckets: int, p
         context = TaskContext.get()
         task = context.partitionId() if context is not None else 0
         for number, rows in enumerate(together(batches)):
+            with told():
+                check_nulls(travelling.given[relation], travelling.sends, rows)
             mail: dict[int, dict[str, pa.RecordBatch]] = {}
             for part, mine in _in_parts(rows, buckets, parts).items():
                 for out in _leaving(travelling, sent_rows(relation, travelling.sends, mine)):
@@ -126,10 +144,8 @@ def _leaving(travelling: Travelling, found: Mapping[str, Rows]) -> Iterator[Outg
     places = {send.info.name: send.to for send in travelling.sends}
     for name, rows in found.items():
         yield Outgoing(name, places[name], with_counts(*rows))
-    try:
+    with told():
         yield from travelling.made(found)
-    except ViewmillError as error:
-        raise Told(error) from error
 
 
 def _in_parts(rows: pa.RecordBatch, buckets: int, parts: int) -> dict[int, pa.RecordBatch]:

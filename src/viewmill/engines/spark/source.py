@@ -21,10 +21,10 @@ from viewmill.distribute.nodes import Driver, Send
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.arrivals import Arrival, Arrivals
 from viewmill.engines.spark.counted import Rows
-from viewmill.engines.spark.message import MESSAGES_DDL, letters
+from viewmill.engines.spark.message import MESSAGES_IN_SPARK, letters
 from viewmill.engines.spark.outgoing import Outgoing, outgoing
 from viewmill.engines.spark.refusals import refused_as_message
-from viewmill.engines.spark.routing import RowsFunction, Travelling, routing_task, sent_rows, together
+from viewmill.engines.spark.routing import RowsFunction, Travelling, check_nulls, routing_task, sent_rows, together
 from viewmill.engines.spark.work import Deployed, deployed
 from viewmill.engines.spark.worker import settle
 from viewmill.errors import ViewmillError
@@ -49,7 +49,7 @@ class Origin:
     def travelling(self) -> Travelling:
         """For a task."""
         program = deployed(self.root, self.program)
-        return Travelling(program.format, program.sends(self.relations), self._made)
+        return Travelling(program.format, program.sends(self.relations), program.given, self._made)
 
     def _made(self, found: Mapping[str, Rows]) -> list[Outgoing]:
         program = deployed(self.root, self.program)
@@ -59,7 +59,7 @@ class Origin:
 
 
 def _messages(rows: Mapping[str, DataFrame], task: Callable[[str], RowsFunction]) -> DataFrame:
-    frames = (frame.mapInArrow(task(relation), MESSAGES_DDL) for relation, frame in rows.items())
+    frames = (frame.mapInArrow(task(relation), MESSAGES_IN_SPARK) for relation, frame in rows.items())
     return reduce(DataFrame.unionAll, frames)
 
 
@@ -68,6 +68,7 @@ def source_task(origin: Origin, relation: str) -> RowsFunction:
         program, relations = deployed(origin.root, origin.program), origin.relations
         for batch in together(batches):
             try:
+                check_nulls(program.given[relation], program.sends(relations), batch)
                 found = sent_rows(relation, program.sends(relations), batch)
                 arrivals = {name: Arrival(*rows) for name, rows in found.items()}
                 block = program.source_block(relations)

@@ -21,6 +21,7 @@ from viewmill.durable.history import Entry
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.local.pending import Pending, PendingRows
 from viewmill.engines.spark.arrivals import Arrival, Arrivals, from_messages
+from viewmill.engines.spark.failure import CORRECT
 from viewmill.engines.spark.outgoing import Outgoing, outgoing
 from viewmill.engines.spark.resolve import resolved
 from viewmill.engines.spark.source import at_source
@@ -73,7 +74,7 @@ def _error(check: Callable[[str], None], view: str) -> DataError | None:
     try:
         check(view)
     except DataError as error:
-        hint = error.hint or "correct the rows and apply the batch again: nothing of it was"
+        hint = error.hint or CORRECT
         return DataError(f"{error.message} in view {quoted(view)}", hint=hint)
     return None
 
