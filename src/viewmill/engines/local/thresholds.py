@@ -6,7 +6,9 @@ Law. If no weight of N is negative, x falls as p rises. A test of x whose truth 
 true to false or the other way, therefore changes only once as p rises: the rows that pass are those of M up to some p,
 or from some p on. That p is found by going down the ordered index of M: at each node x is a sum over a range, and the
 test says which way to go. What passes is then one sum over a range, too. With n different p, that is log(n) sums and
-not n. Whether a weight is negative is known to the index, when the code runs; if one is, the rows are looped over.
+not n; and where M and N are in one index, as they are where a query compares a table with itself, it is one sum that is
+carried along, of all that the way down has left on the side of the greater p (or of the smaller). Whether a weight is
+negative is known to the index, when the code runs; if one is, the rows are looped over.
 
 SQL's sums are NULL where there is nothing to add up: `case when n = 0 then null else x end`, with n a sum over the same
 kind of range. A test of that changes where n becomes 0, and on either side of it once more: the rows fall into two
