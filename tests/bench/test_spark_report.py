@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from viewmill.bench.queries import tpch_queries
 from viewmill.bench.spark_report import grids, save
-from viewmill.bench.spark_run import Refresh, SparkRun
+from viewmill.bench.spark_run import Refresh, SparkPlan, SparkRun
 from viewmill.distribute import ALL_PASSES
 
 
@@ -53,3 +55,11 @@ def test_a_mill_whose_tables_do_not_change_is_left_out(run):
     speed, cost, _ = grids(run)
     assert "q02" not in [row[0] for row in (*speed.rows, *cost.rows)]
     assert "Batches change nothing that q02 read" in speed.note
+
+
+def test_the_largest_mill_is_measured_last():
+    """What comes first is measured while the JVM compiles."""
+    some = tuple(tpch_queries()[name] for name in ("q03", "q06", "q07"))
+    plan = SparkPlan(some, some[:2], 1.0, 0.01, 7, 2, Path(), "1g")
+    assert sorted(plan.order) == list(range(len(plan.mills)))
+    assert plan.mills[plan.order[-1]] == (some, ALL_PASSES)

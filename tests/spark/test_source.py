@@ -93,3 +93,25 @@ def test_rows_for_the_driver_are_sent_once(spark: SparkSession, tmp_path: Path):
     assert sum(send.source == "event" for send in sends) > 1, "else this test is of something else"
     events.createOrReplaceTempView("event")
     assert sorted(map(tuple, mill.view("people"))) == sorted(map(tuple, spark.sql(both).collect())) != []
+
+
+@pytest.mark.parametrize("to_buckets", [False, True])
+def test_a_null_where_there_may_be_none_is_named(spark: SparkSession, tmp_path: Path, to_buckets: bool):
+    """Where rows are read, whether they go on to buckets or only to the driver, and nothing of the batch is applied."""
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql("CREATE TABLE sale (id INT NOT NULL, price INT NOT NULL) WITH (stored = false)")
+    per = "id, sum(price) AS total FROM sale GROUP BY id" if to_buckets else "sum(price) AS total FROM sale"
+    mill.sql(
+        f"CREATE MATERIALIZED VIEW v PARTITION BY (id) AS SELECT {per}"
+        if to_buckets
+        else f"CREATE MATERIALIZED VIEW v AS SELECT {per}"
+    )
+    mill.apply(sale=spark.createDataFrame([(1, 5), (2, 7)], "id int, price int"))
+    assert bool(mill._engine.deployed.steps(("sale",))) is to_buckets, "else this test is of something else"
+    before = sorted(mill.view("v"))
+    with pytest.raises(DataError, match='NULL in column "price" of table "sale", which is NOT NULL') as caught:
+        mill.apply(sale=spark.createDataFrame([(1, 5), (2, None)], "id int, price int"))
+    assert "correct the rows" in str(caught.value)
+    assert sorted(mill.view("v")) == before and mill.version == 1
+    mill.apply(sale=spark.createDataFrame([(3, 1)], "id int, price int"))
+    assert mill.version == 2

@@ -12,7 +12,6 @@ from __future__ import annotations
 import decimal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,9 +20,10 @@ import pyarrow as pa
 from viewmill.algebra.functions import EXACT
 from viewmill.algebra.schema import relations
 from viewmill.catalog import Catalog
-from viewmill.engines.interpreter.engine import Interpreter, deferrable, in_order
+from viewmill.engines.interpreter.engine import Interpreter
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.engines.local import layout
+from viewmill.engines.local.anew import Anew
 from viewmill.engines.local.columnar import Columnar
 from viewmill.engines.local.decode import decode_columns, decode_rows
 from viewmill.engines.local.dictionary import Dictionary
@@ -44,31 +44,12 @@ from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading
 from viewmill.engines.local.watching import Request, Watch, run_request
-from viewmill.program.nodes import Program, Statement, Store, Trigger, ViewPlan
+from viewmill.program.nodes import Program, Statement, Store, ViewPlan
 from viewmill.types import Type
 
 
 class Declined(Exception):
     """Compiled code cannot go on with this batch; nothing of it is left in the pools."""
-
-
-@dataclass(frozen=True, slots=True)
-class Anew:
-    """What triggers evaluate anew, in order: `now`, after the statements of a relation, and `late`, after those of all.
-
-    `owner` is the relation whose trigger has the code for a store.
-    """
-
-    now: dict[str, list[Statement]]
-    late: list[Statement]
-    owner: dict[str, str]
-
-    @staticmethod
-    def of(triggers: Sequence[Trigger]) -> Anew:
-        anew = {t.relation: [s for s in t.statements if s.op == ":="] for t in triggers}
-        late = deferrable([s for t in triggers for s in t.statements]) if any(anew.values()) else {}
-        now = {name: [s for s in statements if s.target not in late] for name, statements in anew.items()}
-        return Anew(now, list(in_order(late)), {s.target: name for name, found in anew.items() for s in found})
 
 
 class CompiledEngine:
@@ -250,13 +231,7 @@ class CompiledEngine:
         if above or trigger.plan.interpreted or len(watches) < len(self._fallible.ever):
             return None
         one, encode_plain = OneRow(info, trigger.columns, self.dictionary), self._taker(trigger).encode_plain
-        order = self._anew((relation,))
-        stores = [s.target for s in (*order.now[relation], *order.late)]
-        assigned = Group(dict.fromkeys(self._pools[self._placed[name].pool] for name in stores))
-        changing = Group((*trigger.targets.pools, *assigned.pools))
-        anew = [trigger.assigned[name] for name in stores]
-        request = Request(trigger.schedule, anew, changing, watches, self._flags_at)
-        mark = {("on", relation): trigger.targets} | ({("anew", relation): assigned} if assigned else {})
+        request, mark = self._request(trigger, watches)
         encode, batch, second, at, run = one.encode, one.address, one.size, request.address, run_request.brief
 
         def take(row: Sequence[object], weight: int) -> bool:
@@ -297,14 +272,26 @@ class CompiledEngine:
             self._last = {**self._last, **mark}  # until it has run
 
         def undo(failed: int) -> bool:
-            changing.call(layout.ROLLBACK)
+            request.changing.call(layout.ROLLBACK)
             try:
-                changing.check(failed)
+                request.changing.check(failed)
             finally:
                 self._forget()
             return False
 
         return QuickWays(take, exchange, take_columns, (one, request))
+
+    def _request(self, trigger: Ready, checks: Sequence[Watch]) -> tuple[Request, dict[tuple[str, str], Group]]:
+        """What takes batches of a relation the quick way, and what such a batch changes, as `_last` has it."""
+        relation = trigger.plan.relation
+        order = self._anew((relation,))
+        stores = [s.target for s in (*order.now[relation], *order.late)]
+        assigned = Group(dict.fromkeys(self._pools[self._placed[name].pool] for name in stores))
+        changing = Group((*trigger.targets.pools, *assigned.pools))
+        anew = [trigger.assigned[name] for name in stores]
+        # Apart, since the general way ends what is changed "on" a relation together with starting the next batch.
+        mark = {("on", relation): trigger.targets} | ({("anew", relation): assigned} if assigned else {})
+        return Request(trigger.schedule, anew, changing, checks, self._flags_at), mark
 
     def _end_last(self) -> None:
         """The batch before is over: its journals are not needed any more."""

@@ -160,7 +160,8 @@ class Request:
         self._words[CHECKS:FLAGS] = address(self._checks), len(checks)
         self._words[FLAGS] = flags
         self._written = self._words.data
-        self._keep = schedule, anew, changing, checks
+        self._keep = schedule, anew, checks
+        self.changing = changing
         self.address = address(self._words)
 
     def end(self, groups: Collection[Group]) -> None:
