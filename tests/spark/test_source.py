@@ -100,12 +100,8 @@ def test_a_null_where_there_may_be_none_is_named(spark: SparkSession, tmp_path: 
     """Where rows are read, whether they go on to buckets or only to the driver, and nothing of the batch is applied."""
     mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
     mill.sql("CREATE TABLE sale (id INT NOT NULL, price INT NOT NULL) WITH (stored = false)")
-    per = "id, sum(price) AS total FROM sale GROUP BY id" if to_buckets else "sum(price) AS total FROM sale"
-    mill.sql(
-        f"CREATE MATERIALIZED VIEW v PARTITION BY (id) AS SELECT {per}"
-        if to_buckets
-        else f"CREATE MATERIALIZED VIEW v AS SELECT {per}"
-    )
+    place, what = ("PARTITION BY (id)", "id, sum(price) AS s") if to_buckets else ("", "sum(price) AS s")
+    mill.sql(f"CREATE MATERIALIZED VIEW v {place} AS SELECT {what} FROM sale {'GROUP BY id' if to_buckets else ''}")
     mill.apply(sale=spark.createDataFrame([(1, 5), (2, 7)], "id int, price int"))
     assert bool(mill._engine.deployed.steps(("sale",))) is to_buckets, "else this test is of something else"
     before = sorted(mill.view("v"))
