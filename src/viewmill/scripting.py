@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from threading import RLock
 from typing import Any, Literal, assert_never
 
@@ -55,9 +56,13 @@ class Scripted(ABC):
         with not_too_deep():
             statements = parse_script(text, self._dialect)
         for statement, words in statements:
-            with not_too_deep(), self._lock:
+            with not_too_deep(), self._guard(statement):
                 answer = self._run(statement, words)
             yield answer
+
+    def _guard(self, statement: Statement) -> AbstractContextManager[object]:
+        """What a statement holds while it runs."""
+        return self._lock
 
     def _run(self, statement: Statement, words: str) -> Result:
         match statement:

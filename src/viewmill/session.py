@@ -5,15 +5,20 @@
     mill.insert("t", [(1, 10), (2, 20)])
     mill.view("v").to_arrow()
 
-Everything is checked before anything changes: a statement or batch that is refused leaves no trace. A mill may be used
-from several threads: batches are committed one after the other, and who reads sees a state between two of them.
+Everything is checked before anything changes: a statement or batch that is refused leaves no trace.
+
+A mill may be used from several threads. Batches are committed one after the other (`_alone`). Who reads sees a state
+between two of them, and does not wait for the batch under way: stores are behind a gate that a writer opens now and
+then (`engines/local/gate.py`), and rows of tables change when all stores have.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
+from threading import Condition
 from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never, overload
 
 import pyarrow as pa
@@ -24,6 +29,7 @@ from viewmill.batch import Batch, NetChange
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.engines.local import LocalEngine
+from viewmill.engines.local.gate import Gate
 from viewmill.engines.local.pending import Pending
 from viewmill.engines.local.warming import warm_up
 from viewmill.errors import BindError, DataError, UnsupportedError
@@ -32,7 +38,18 @@ from viewmill.output import Presentation, present
 from viewmill.recompute import by_engine, by_reference, kept_rows, recompute
 from viewmill.result import Result
 from viewmill.scripting import Scripted
-from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Insert, ParsedQuery, Update
+from viewmill.sql.statements import (
+    CreateTable,
+    CreateView,
+    Delete,
+    Drop,
+    Explain,
+    Insert,
+    ParsedQuery,
+    Select,
+    Statement,
+    Update,
+)
 from viewmill.status import RelationStatus, Status, StoreStatus, ViewStatus
 from viewmill.subscriptions import Changes, Subscriber, Subscriptions, changes_between, changes_of
 from viewmill.tables import BaseTable
@@ -98,9 +115,14 @@ class Mill(Scripted):
 
     def __init__(self, *, dialect: str = "spark") -> None:
         super().__init__(dialect=dialect)
-        self._engine = LocalEngine()
+        self._gate = Gate()
+        self._settled = Condition(self._gate.lock)
+        self._is_settled = True  # tables are as the stores are, or as they were before the batch under way
+        self._engine = LocalEngine(gate=self._gate)
         self._subscriptions = Subscriptions()
-        self._quick: dict[str, Quick] = {}
+        self._ways: dict[str, Quick] = {}  # to take changes quickly
+        self._quick: dict[str, Quick] = {}  # the same, if nobody is to be alone
+        self._entered = 0
         self._state = 0  # counts batches and definitions, so that an open batch notices that it is out of date
 
     def _defined(self, statement: CreateTable | CreateView | Drop) -> Definitions:
@@ -108,13 +130,31 @@ class Mill(Scripted):
             warm_up()
         return super()._defined(statement)
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else changes the mill, but others may read it."""
+        with self._lock:
+            with self._gate.lock:  # who is on the quick way has left it
+                self._quick = {}
+            self._entered += 1
+            try:
+                yield
+            finally:
+                self._entered -= 1
+                if not self._entered:
+                    self._quick = self._ways
+
+    def _guard(self, statement: Statement) -> AbstractContextManager[None]:
+        return nullcontext() if isinstance(statement, Select | Explain) else self._alone()
+
     def _install(self, definitions: Definitions, words: str) -> None:
-        if definitions.program is not self._definitions.program:
-            self._engine = self._engine_for(definitions)
-        for name in self._subscriptions.followed:
-            if definitions.views.get(name) is not self._definitions.views[name]:
-                self._subscriptions.forget(name)
-        self._definitions = definitions
+        with self._gate:
+            if definitions.program is not self._definitions.program:
+                self._engine = self._engine_for(definitions)
+            for name in self._subscriptions.followed:
+                if definitions.views.get(name) is not self._definitions.views[name]:
+                    self._subscriptions.forget(name)
+            self._definitions = definitions
         self._state += 1
         self._renew_quick()
 
@@ -134,7 +174,7 @@ class Mill(Scripted):
         quick = self._quick.get(table)
         if quick is not None and quick(data, 1):
             return
-        with self._lock, self._batch(at_once=True) as batch:
+        with self._alone(), self._batch(at_once=True) as batch:
             batch.insert(table, data)
 
     def delete(self, table: str, data: object) -> None:
@@ -142,7 +182,7 @@ class Mill(Scripted):
         quick = self._quick.get(table)
         if quick is not None and quick(data, -1):
             return
-        with self._lock, self._batch(at_once=True) as batch:
+        with self._alone(), self._batch(at_once=True) as batch:
             batch.delete(table, data)
 
     def update(self, table: str, data: object) -> None:
@@ -150,12 +190,12 @@ class Mill(Scripted):
         quick = self._quick.get(table)
         if quick is not None and quick(data, 0):
             return
-        with self._lock, self._batch(at_once=True) as batch:
+        with self._alone(), self._batch(at_once=True) as batch:
             batch.update(table, data)
 
     def overwrite(self, table: str, data: object) -> None:
         """Replace all rows of a table by these. Views take only what differs."""
-        with self._lock, self._batch(at_once=True) as batch:
+        with self._alone(), self._batch(at_once=True) as batch:
             batch.overwrite(table, data)
 
     def batch(self) -> Batch:
@@ -166,7 +206,7 @@ class Mill(Scripted):
         state = self._state
 
         def commit(batch: Batch) -> None:
-            with self._lock:
+            with self._alone():
                 if self._state != state:
                     raise DataError(
                         "the mill changed while this batch was open; nothing of the batch was applied",
@@ -180,57 +220,75 @@ class Mill(Scripted):
     def _renew_quick(self) -> None:
         """Tables that take changes the quick way, and how."""
         tables = self._definitions.tables.values()
-        self._quick = {}
+        self._ways = {}
         if self._engine.is_compiled and not self._subscriptions.followed:
-            self._quick |= {table.info.name: self._quick_way(table, self._quick) for table in tables}
+            self._ways |= {table.info.name: self._quick_way(table, self._ways) for table in tables}
 
     def _quick_way(self, table: BaseTable, valid: dict[str, Quick]) -> Quick:
         """A function that takes a change by the quick way; false if there is none, or it is not for this change.
 
-        It is called a hundred thousand times a second, so it looks up nothing that can be known before.
+        It is called a hundred thousand times a second, so it looks up nothing that can be known before. For a single
+        row it only takes the gate's lock, which is quicker than to be alone.
         """
-        lock, keeps_rows, engine, only_grows = self._lock, table.keeps_rows, self._engine, table.info.kind == "stream"
+        lock, keeps_rows, engine, only_grows = (
+            self._gate.lock,
+            table.keeps_rows,
+            self._engine,
+            table.info.kind == "stream",
+        )
         ways: QuickWays | None = None
 
         def quick(data: object, weight: int) -> bool:
-            nonlocal ways
-            is_row = type(data) is list and len(data) == 1
-            if not is_row and (keeps_rows or (type(data) is not pa.RecordBatch and type(data) is not pa.Table)):
-                return False
+            if type(data) is not list or len(data) != 1:
+                return take_columns(data, weight)
+            row = data[0]
             with lock:
-                if self._quick is not valid:  # the mill has changed since this was looked up
-                    return False
-                if ways is None:
-                    ways = engine.quick(table.info.name)
-                if ways is None:
-                    del valid[table.info.name]
+                # If not, the mill has changed since this was looked up, or somebody is alone with it.
+                way = (ways or found()) if self._quick is valid else None
+                if way is None:
                     return False
                 if keeps_rows:
-                    changes = table.single(data[0], weight)  # type: ignore[index]
+                    changes = table.single(row, weight)
                     if changes is None:
                         return False
-                    is_taken = ways.exchange(*changes) if len(changes) == 2 else ways.take(*next(iter(changes.items())))
+                    is_taken = way.exchange(*changes) if len(changes) == 2 else way.take(*next(iter(changes.items())))
                     if not is_taken:
                         return False
                     table.commit(changes)
-                else:
-                    if not weight or (only_grows and weight < 0):
-                        return False
-                    if is_row:
-                        row = data[0]  # type: ignore[index]
-                        if type(row) is not tuple or not ways.take(row, weight):
-                            return False
-                    elif not ways.take_columns(data, weight):
-                        return False
-                    table.touched = True
+                elif type(row) is not tuple or not weight or (only_grows and weight < 0) or not way.take(row, weight):
+                    return False
+                table.touched = True
                 self._version += 1
                 self._state += 1
             return True
 
+        def take_columns(data: object, weight: int) -> bool:
+            is_plain = type(data) is pa.RecordBatch or type(data) is pa.Table
+            if keeps_rows or not is_plain or not weight or (only_grows and weight < 0):
+                return False
+            with self._alone(), self._gate:
+                way = (ways or found()) if self._ways is valid else None
+                if way is None or not way.take_columns(data, weight):
+                    return False
+                table.touched = True
+                self._version += 1
+                self._state += 1
+            return True
+
+        def found() -> QuickWays | None:
+            nonlocal ways
+            ways = engine.quick(table.info.name)
+            if ways is None:
+                del valid[table.info.name]
+            return ways
+
         return quick
 
     def _change(self, statement: Insert | Delete | Update) -> None:
-        rows = present(self._answer(self._definitions.changed_rows(statement)), Presentation())
+        query = self._definitions.changed_rows(statement)
+        with self._gate.reading():
+            read = self._readable(query)
+        rows = present(by_engine(query, self._definitions, read), Presentation())
         with self.batch() as batch:
             match statement:
                 case Insert(table):
@@ -250,17 +308,24 @@ class Mill(Scripted):
         followed = self._subscriptions.followed
         before = {name: self.read(name) for name in followed if self._definitions.views[name].presentation.cuts}
         try:
-            changed = self._applied(changes, pending, frozenset(followed))
+            with self._gate:
+                changed = self._applied(changes, pending, frozenset(followed))
+                self._version += 1
+                self._state += 1
+                self._is_settled = False
         except BaseException:
             self._renew_quick()  # the engine may be another
             raise
-        for name, rows in changes.items():
-            self._definitions.tables[name].commit(rows)
-        for change in pending:
-            self._definitions.tables[change.relation].touched = True
-        self._version += 1
-        self._state += 1
-        if not self._quick or not self._engine.is_compiled:
+        try:
+            for name, rows in changes.items():
+                self._definitions.tables[name].commit(rows)
+            for change in pending:
+                self._definitions.tables[change.relation].touched = True
+        finally:
+            with self._settled:
+                self._is_settled = True
+                self._settled.notify_all()
+        if not self._ways or not self._engine.is_compiled:
             self._renew_quick()
         self._subscriptions.notify({name: self._changes(name, changed[name], before.get(name)) for name in followed})
 
@@ -281,7 +346,7 @@ class Mill(Scripted):
         and fail there: a subquery with two rows, one of which the batch takes away. What counts is the state at the
         end; if that is in error, so is the batch.
         """
-        engine = LocalEngine()
+        engine = LocalEngine(gate=self._gate)
         engine.install(self._definitions.program, self._definitions.kept, self._definitions.rows_after(changes))
         changed = {}
         for name in self._definitions.views:
@@ -301,30 +366,32 @@ class Mill(Scripted):
 
     def read(self, name: str) -> Result:
         """All rows of a view, as its ORDER BY and LIMIT say."""
-        with self._lock:
+        with self._gate.reading():
             definition = self._definitions.view(name)
             contents, version = self._contents(definition.name), self._version
         return Result(definition.columns, tuple(present(contents, definition.presentation)), version)
 
     def read_arrow(self, name: str) -> pa.Table:
         """The same as an Arrow table: column by column, if the view has no order of its own."""
-        with self._lock:
+        with self._gate.reading():
             definition = self._definitions.view(name)
             how = definition.presentation
             types = [column.type for column in definition.columns]
             plain = not how.order and not how.cuts and not how.hidden
-            columns = self._engine.columns(definition.name, types) if plain else None
+            columns = self._engine.columns(definition.name, types, before=self._gate.is_opened) if plain else None
         if columns is None:
             return self.read(name).to_arrow()
         return pa.table(columns, schema=arrow_schema(definition.columns))
 
     def _contents(self, view: str) -> dict[Row, int]:
-        return {row: int(weight) for row, weight in self._engine.contents(view).items()}
+        """The rows of a view, for who has come in by the gate."""
+        contents = self._engine.contents(view, before=self._gate.is_opened)
+        return {row: int(weight) for row, weight in contents.items()}
 
     def follow(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` after every batch that changes the view; returns what ends this."""
-        with self._lock:
-            self._quick = {}  # somebody wants to know what each batch changes
+        with self._alone():
+            self._ways = {}  # somebody wants to know what each batch changes
             return self._subscriptions.add(self._definitions.view(name).name, subscriber)
 
     def verify(self, name: str, *, by: Literal["reference", "engine"] = "reference") -> Verification:
@@ -333,13 +400,16 @@ class Mill(Scripted):
         The reference evaluator shares nothing with what it checks, and takes minutes for thousands of rows. The engine,
         run from scratch, is quick; it finds mistakes of maintenance, and not its own.
         """
-        definition = self._definitions.view(name)
-        recomputed = recompute(definition, self._definitions, by_reference if by == "reference" else by_engine)
-        return compare(definition.name, self._contents(definition.name), recomputed)
+        with self._alone():
+            definition = self._definitions.view(name)
+            recomputed = recompute(definition, self._definitions, by_reference if by == "reference" else by_engine)
+            with self._gate.reading():
+                contents = self._contents(definition.name)
+        return compare(definition.name, contents, recomputed)
 
     def status(self) -> Status:
         """Version, rows, stores, and how each view is maintained and why."""
-        with self._lock:
+        with self._alone():
             return self._status()
 
     def _status(self) -> Status:
@@ -357,16 +427,24 @@ class Mill(Scripted):
         )
 
     def _select(self, query: ParsedQuery) -> Result:
-        definition = self._definitions.query(query)
-        rows = present(self._answer(definition), definition.presentation)
-        return Result(definition.columns, tuple(rows), self._version)
+        while True:
+            definitions = self._definitions
+            definition = definitions.query(query)
+            with self._gate.reading():
+                if not definition.reads.isdisjoint(definitions.tables):
+                    self._settled.wait_for(lambda: self._is_settled)
+                if self._definitions is definitions:
+                    read, version = self._readable(definition), self._version
+                    break
+        rows = present(by_engine(definition, definitions, read), definition.presentation)
+        return Result(definition.columns, tuple(rows), version)
 
-    def _answer(self, query: Definition) -> dict[Row, int]:
-        """An ad-hoc query's rows, hidden columns included."""
-        return by_engine(query, self._definitions, {name: self._readable(name) for name in query.reads})
+    def _readable(self, query: Definition) -> dict[str, dict[Row, int]]:
+        """What an ad-hoc query sees of the tables and views that it reads, for who has come in by the gate."""
+        return {name: self._readable_rows(name) for name in query.reads}
 
-    def _readable(self, name: str) -> dict[Row, int]:
-        """What an ad-hoc query sees of a table or view."""
+    def _readable_rows(self, name: str) -> dict[Row, int]:
         if view := self._definitions.views.get(name):
-            return self._contents(name) if view.presentation.cuts else dict(Counter(self.read(name)))
-        return kept_rows(self._definitions.tables[name])
+            contents = self._contents(name)
+            return contents if view.presentation.cuts else dict(Counter(present(contents, view.presentation)))
+        return dict(kept_rows(self._definitions.tables[name]))

@@ -89,7 +89,8 @@ class View:
         For a grouped view that selects its keys first, this is the row of a group.
         """
         wanted = key if isinstance(key, tuple) else (key,)
-        found = [row for row in self.read().to_dicts() if tuple(row.values())[: len(wanted)] == wanted]
+        rows = self.read()
+        found = [row for row in rows if row[: len(wanted)] == wanted]
         if not found:
             raise KeyError(key)
         if len(found) > 1:
@@ -97,7 +98,7 @@ class View:
                 f"{len(found)} rows of view {quoted(self.name)} start with {shown(wanted)}",
                 hint="give more leading columns, or read the view with to_arrow()",
             )
-        return found[0]
+        return dict(zip((column.name for column in rows.columns), found[0], strict=True))
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call `callback(changes)` after every batch that changes this view. Returns what ends the subscription."""

@@ -10,7 +10,9 @@ own trigger, for the views above it: they see a change and never need to know ho
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
 from viewmill.algebra.functions import EXACT
 from viewmill.algebra.nodes import Expr
@@ -20,11 +22,23 @@ from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.program.nodes import EMPTY, Program, Statement, Store, ViewPlan
 from viewmill.program.order import order
 
+Item = TypeVar("Item")
+
+_SOME = 1024  # rows between two pauses
+
+
+def nothing() -> None:
+    """A pause that nobody needs."""
+
 
 class Interpreter:
-    """Stores in dictionaries. `install` a program, `apply` batches, read `contents`."""
+    """Stores in dictionaries. `install` a program, `apply` batches, read `contents`.
 
-    def __init__(self) -> None:
+    What takes long will `pause` now and then, which is when somebody may read what was `before` the batch.
+    """
+
+    def __init__(self, pause: Callable[[], None] = nothing) -> None:
+        self._pause = pause
         self.program: Program = EMPTY
         self._tables: dict[str, Table] = {}
         self._runs: dict[Expr, Run] = {}
@@ -44,8 +58,8 @@ class Interpreter:
                 if plan := program.views.get(view):
                     for below in relations(plan.output):
                         fill(below)
-                    sources[view] = Table(plan.columns, self._rows(plan.output, plan.columns, State(kept, {})))
-            kept[name] = Table(store.keys, self._rows(order(store.definition), store.keys, State(sources, {})))
+                    sources[view] = Table(plan.columns, self._found(plan.output, plan.columns, State(kept, {})))
+            kept[name] = Table(store.keys, self._found(order(store.definition), store.keys, State(sources, {})))
 
         with decimal.localcontext(EXACT):
             for name in program.stores:
@@ -57,10 +71,11 @@ class Interpreter:
     def _store(self, name: str) -> Store | None:
         return self.program.stores.get(name)
 
-    def contents(self, view: str) -> Rows:
-        """The rows of a view, hidden columns included, without order."""
+    def contents(self, view: str, *, before: bool = False) -> Rows:
+        """The rows of a view, hidden columns included, without order; as they were `before` the batch under way."""
         plan = self.program.views[view]
-        with decimal.localcontext(EXACT):
+        old = {name: self._journal.get(name, {}) for name in relations(plan.output)} if before else {}
+        with decimal.localcontext(EXACT), self._swapped(old):
             return self._rows(plan.output, plan.columns, State(self._tables, {}))
 
     def store(self, name: str) -> Rows:
@@ -114,18 +129,18 @@ class Interpreter:
             self._execute(s, {})
 
     def _execute(self, s: Statement, changes: dict[str, Table]) -> None:
-        rows = self._rows(s.expr, s.vars, State(self._tables, changes))
+        rows = self._found(s.expr, s.vars, State(self._tables, changes))
         if s.op == "let":
             changes[s.target] = Table(s.vars, rows)
             return
         table = self._tables[s.target]
         if s.op == ":=":
-            for row in [row for row in table.rows if row not in rows]:
+            for row in self.paused([row for row in table.rows if row not in rows]):
                 self._set(s.target, row, 0)
-            for row, weight in rows.items():
+            for row, weight in self.paused(rows.items()):
                 self._set(s.target, row, weight)
         else:
-            for row, weight in rows.items():
+            for row, weight in self.paused(rows.items()):
                 self._set(s.target, row, table.rows.get(row, 0) + weight)
 
     def _set(self, name: str, row: Row, weight: Number) -> None:
@@ -139,11 +154,8 @@ class Interpreter:
         if not touched:
             return {}
         after = self._rows(plan.restricted, plan.columns, State(self._tables, touched))
-        swapped = self._swap({name: self._journal[name] for name in touched})
-        try:
+        with self._swapped({name: self._journal[name] for name in touched}):
             before = self._rows(plan.restricted, plan.columns, State(self._tables, touched))
-        finally:
-            self._swap(swapped)
         difference = {row: after.get(row, 0) - before.get(row, 0) for row in {**before, **after}}
         return {row: weight for row, weight in difference.items() if weight}
 
@@ -164,6 +176,15 @@ class Interpreter:
                 touched[name] = Table(self._tables[name].fields, rows)
         return touched
 
+    @contextmanager
+    def _swapped(self, contents: Mapping[str, Mapping[Row, Number]]) -> Iterator[None]:
+        """These weights are in place for a while, in which nobody may be let in."""
+        replaced = self._swap(contents)
+        try:
+            yield
+        finally:
+            self._swap(replaced)
+
     def _swap(self, contents: Mapping[str, Mapping[Row, Number]]) -> dict[str, dict[Row, Number]]:
         """Put these weights in place; returns those they replace."""
         replaced: dict[str, dict[Row, Number]] = {}
@@ -174,15 +195,33 @@ class Interpreter:
                 table.set(row, weight)
         return replaced
 
+    def _found(self, expr: Expr, names: tuple[str, ...], state: State) -> Rows:
+        """As `_rows`, with pauses."""
+        return _total(self.paused(self._run_of(expr)(state, {})), names)
+
     def _rows(self, expr: Expr, names: tuple[str, ...], state: State) -> Rows:
+        return _total(self._run_of(expr)(state, {}), names)
+
+    def _run_of(self, expr: Expr) -> Run:
         run = self._runs.get(expr)
         if run is None:
             run = self._runs[expr] = compile_expr(expr)
-        total: Rows = {}
-        for env, weight in run(state, {}):
-            row = tuple(env[name] for name in names)
-            total[row] = total.get(row, 0) + weight
-        return {row: weight for row, weight in total.items() if weight != 0}
+        return run
+
+    def paused(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The same, with a pause now and then."""
+        for number, item in enumerate(items):
+            if not number % _SOME:
+                self._pause()
+            yield item
+
+
+def _total(found: Iterable[tuple[Mapping[str, object], Number]], names: tuple[str, ...]) -> Rows:
+    total: Rows = {}
+    for env, weight in found:
+        row = tuple(env[name] for name in names)
+        total[row] = total.get(row, 0) + weight
+    return {row: weight for row, weight in total.items() if weight != 0}
 
 
 def deferrable(statements: Sequence[Statement]) -> dict[str, Statement]:

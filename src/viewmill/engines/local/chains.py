@@ -28,6 +28,7 @@ from viewmill.engines.local.layout import (
     SLICE_WORDS,
     SLICES,
 )
+from viewmill.engines.local.polling import poll
 from viewmill.engines.local.raw import CHUNK, Int, peek, peek_byte, peek_half, poke, poke_half, prefetch
 from viewmill.engines.local.records import grow, journalled, key_at
 from viewmill.engines.local.tables import (
@@ -155,13 +156,14 @@ def set_chain_mask(index: Int, mask: Int) -> None:
 
 
 @words
-def link_new(block: Int, tags: Int, records: Int) -> Int:
+def link_new(block: Int, tags: Int, records: Int, polled: Int) -> Int:
     """Bring every slice up to date with the records that came since the last call. Returns flags."""
     end = peek(block, ENTRIES) if journalled(block) else peek(block, HIGH)
     for number in range(peek(block, SLICES)):
         index = slice_at(block, number)
         while peek(index, LINKED) < end:
             start = peek(index, LINKED)
+            poll(polled, start)
             count = min(CHUNK, end - start)
             for at in range(count):
                 poke(records, at, new_record(block, start + at))

@@ -9,7 +9,7 @@ that hold plain numbers or known texts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from viewmill.arrow import arrow_type
 from viewmill.catalog import ColumnInfo, RelationInfo
+from viewmill.engines.interpreter.engine import nothing
 from viewmill.engines.local import column_loops as loops
 from viewmill.engines.local.columns import (
     Column,
@@ -85,7 +86,11 @@ class _Plan:
 class Columnar:
     """Takes batches of a relation; `used` are the columns that are wanted."""
 
-    def __init__(self, info: RelationInfo, used: Collection[str], dictionary: Dictionary) -> None:
+    def __init__(
+        self, info: RelationInfo, used: Collection[str], dictionary: Dictionary, pause: Callable[[], None] = nothing
+    ) -> None:
+        """Who takes many rows is to `pause` between some of them."""
+        self.pause = pause
         self._info = info
         self.used = frozenset(used)
         self.dictionary = dictionary

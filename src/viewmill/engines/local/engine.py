@@ -15,6 +15,7 @@ import pyarrow as pa
 from viewmill.catalog import Catalog
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Row, Rows, Table
+from viewmill.engines.local.gate import Gate
 from viewmill.engines.local.values import TooWide
 from viewmill.program.nodes import EMPTY, Program
 from viewmill.types import Type
@@ -31,11 +32,13 @@ COMPILE_AFTER = 1000
 class LocalEngine:
     """The interface of the interpreter, and columns. Whether sets are `exact` is for `CompiledEngine`."""
 
-    def __init__(self, *, exact: bool = False) -> None:
+    def __init__(self, *, exact: bool = False, gate: Gate | None = None) -> None:
+        """Who shares the `gate` may read while a batch is under way, whenever it is opened."""
         self._exact = exact
+        self._gate = gate or Gate()
         self.program: Program = EMPTY
         self._catalog = Catalog()
-        self._slow: Interpreter | None = Interpreter()
+        self._slow: Interpreter | None = Interpreter(self._gate.pause)
         self._fast: CompiledEngine | None = None
         self._seen = 0
         self._wide = False  # there are numbers that do not fit a pool
@@ -48,19 +51,20 @@ class LocalEngine:
 
     def install(self, program: Program, catalog: Catalog, tables: Mapping[str, Mapping[Row, int]]) -> None:
         """Switch to another program. Stores that are new are filled from base tables and views."""
-        filler = Interpreter()
+        filler = Interpreter(self._gate.pause)
         filler.program = self.program
         filler._tables = dict(self._tables)
         filler.install(program, tables)
         if self._fast is not None:
-            self._fast = self._fast.extended(program, catalog, filler._tables)
+            with self._gate.opened():
+                self._fast = self._fast.extended(program, catalog, filler._tables)
         else:
             self._slow = filler
         self.program, self._catalog = program, catalog
 
     def load(self, program: Program, catalog: Catalog, stores: Mapping[str, Mapping[Row, object]]) -> None:
         """Take on a program with its stores as `store` gave them."""
-        self._slow, self._fast, self._wide, self._seen = Interpreter(), None, False, 0
+        self._slow, self._fast, self._wide, self._seen = Interpreter(self._gate.pause), None, False, 0
         self._slow.program = self.program = program
         self._slow._tables = {name: Table(store.keys, stores[name]) for name, store in program.stores.items()}
         self._catalog = catalog
@@ -137,16 +141,19 @@ class LocalEngine:
         assert self._slow is not None
         first = [name for name in relations if name in self.program.triggers]
         try:
-            self._fast = CompiledEngine(self.program, self._catalog, self._slow._tables, exact=self._exact, first=first)
+            with self._gate.opened():
+                fast = CompiledEngine(
+                    self.program, self._catalog, self._slow._tables, exact=self._exact, first=first, gate=self._gate
+                )
         except TooWide:
             self._wide = True
             return False
-        self._slow = None
+        self._slow, self._fast = None, fast
         return True
 
     def _interpret(self) -> None:
         assert self._fast is not None
-        self._slow = Interpreter()
+        self._slow = Interpreter(self._gate.pause)
         self._slow.program = self.program
         self._slow._tables = {
             name: Table(table.fields, dict(table.rows.items())) for name, table in self._fast.tables.items()
@@ -161,16 +168,18 @@ class LocalEngine:
 
     # --- reading
 
-    def contents(self, view: str) -> Rows:
-        """The rows of a view, hidden columns included, without order."""
+    def contents(self, view: str, *, before: bool = False) -> Rows:
+        """The rows of a view, hidden columns included, without order; as they were `before` the batch under way."""
         if self._fast is not None:
-            return self._fast.contents(view)
+            return self._fast.contents(view, before=before)
         assert self._slow is not None
-        return self._slow.contents(view)
+        return self._slow.contents(view, before=before)
 
-    def columns(self, view: str, types: Sequence[Type]) -> list[pa.Array | pa.ChunkedArray] | None:
+    def columns(
+        self, view: str, types: Sequence[Type], *, before: bool = False
+    ) -> list[pa.Array | pa.ChunkedArray] | None:
         """The rows as Arrow columns of these types, in no order; None if they must be read one by one."""
-        return self._fast.columns(view, types) if self._fast is not None else None
+        return self._fast.columns(view, types, before=before) if self._fast is not None else None
 
     def size(self, store: str) -> tuple[int, int | None]:
         """Rows of a store, and its bytes if it is in a pool."""

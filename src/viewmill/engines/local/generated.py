@@ -10,7 +10,7 @@ import hashlib
 from functools import lru_cache
 from typing import Any
 
-from viewmill.engines.local import arithmetic, emitting, layout, lookup, ordered_lookup, raw, string_tables
+from viewmill.engines.local import arithmetic, emitting, layout, lookup, ordered_lookup, polling, raw, string_tables
 from viewmill.engines.local.libraries import CFunction, Library
 from viewmill.engines.local.scalars import NULL
 from viewmill.engines.local.wordcode import SourceFunction
@@ -18,6 +18,8 @@ from viewmill.engines.local.wordcode import SourceFunction
 _NAMES: dict[str, Any] = {
     "NULL": NULL,
     "is_full": emitting.is_full,
+    "let_in": polling.let_in,
+    "min": min,
     "look_up": string_tables.look_up,
     **{name: getattr(raw, name) for name in ("add", "call", "double", "multiply", "peek", "poke", "subtract")},
     **{name: getattr(lookup, name) for name in ("after", "alive", "find", "first")},

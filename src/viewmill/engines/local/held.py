@@ -130,11 +130,13 @@ class HeldEngine(CompiledEngine):
 
     # --- reading
 
-    def contents(self, view: str) -> Rows:
-        return super().contents(view) if self.wide is None else self.wide.contents(view)
+    def contents(self, view: str, *, before: bool = False) -> Rows:
+        return super().contents(view, before=before) if self.wide is None else self.wide.contents(view)
 
-    def columns(self, view: str, types: Sequence[Type]) -> list[pa.Array | pa.ChunkedArray] | None:
-        return super().columns(view, types) if self.wide is None else None
+    def columns(
+        self, view: str, types: Sequence[Type], *, before: bool = False
+    ) -> list[pa.Array | pa.ChunkedArray] | None:
+        return super().columns(view, types, before=before) if self.wide is None else None
 
     def store(self, name: str) -> Rows:
         return super().store(name) if self.wide is None else self.wide.store(name)
@@ -278,7 +280,7 @@ class HeldEngine(CompiledEngine):
         """Raise what a reader of the view would be told of, as far as the batch has changed it."""
         watch = self._watch(view) if self.wide is None else None
         if watch is not None:
-            if not watch.run(self._flags_at, before=False):
+            if not watch.run(self._quiet_at, before=False):
                 return
             self._forget()
         plan = self.program.views[view]
@@ -301,7 +303,7 @@ class HeldEngine(CompiledEngine):
             return None
         width, parts = len(watch.rows.keys), []
         for before, sign in ((False, 1), (True, -1)):
-            if watch.run(self._flags_at, before=before):
+            if watch.run(self._quiet_at, before=before):
                 self._forget()
                 return None
             arrays = watch.out.arrays

@@ -2,7 +2,8 @@
 
 They are compiled once and kept on disk, so generated code that calls them is not made longer by them. The control block
 holds the addresses of what it calls (`layout.MERGE` and so on): `call(peek(block, MERGE), block, 0)`. The flags are
-raw.OVERFLOW and raw.FULL; after either, the pool must be rolled back.
+raw.OVERFLOW and raw.FULL; after either, the pool must be rolled back. What takes long, `merge` and `put`, is given the
+address of flags instead of 0 if readers may come in on the way (`gate.py`).
 """
 
 from __future__ import annotations
@@ -37,26 +38,26 @@ spread_slots = POOLS.export(spread_slots_words)
 
 
 @POOLS.export
-def merge(block: Int, _: Int) -> Int:
+def merge(block: Int, polled: Int) -> Int:
     """Add the EMITTED rows of OUT to the pool, and there are none left. New records are in every slice."""
     if peek(block, EMITTED) == 0:
         return 0
     tags, records = room_for_chunk(), room_for_chunk()
-    flags = change_rows(block, 0, tags, records)
-    return flags | link_new(block, tags, records) | plant_new(block)
+    flags = change_rows(block, 0, tags, records, polled)
+    return flags | link_new(block, tags, records, polled) | plant_new(block, polled)
 
 
 @POOLS.export
-def put(block: Int, _: Int) -> Int:
+def put(block: Int, polled: Int) -> Int:
     """As `merge`, but the rows replace the contents. Only what differs is in the journal."""
     if not journalled(block):
         empty(block)
     if peek(block, EMITTED) == 0 and peek(block, LIVING) == 0:
         return 0
     tags, records = room_for_chunk(), room_for_chunk()
-    flags = change_rows(block, 1, tags, records)
+    flags = change_rows(block, 1, tags, records, polled)
     flags |= drop_unkept(block)
-    return flags | link_new(block, tags, records) | plant_new(block)
+    return flags | link_new(block, tags, records, polled) | plant_new(block, polled)
 
 
 @POOLS.export

@@ -115,7 +115,7 @@ class _Function(ExpressionLoops):
                 lines.append(f"    poke({p}, EMITTED, n_{p})")
             if step.then:
                 lines += [
-                    f"    failed = call(peek({p}, {'PUT' if step.then == 'put' else 'MERGE'}), {p}, 0)",
+                    f"    failed = call(peek({p}, {'PUT' if step.then == 'put' else 'MERGE'}), {p}, flags)",
                     "    if failed != 0:",
                     "        poke(flags, 0, failed)",
                     "        return",

@@ -17,12 +17,12 @@ TRIGGERS = Library("triggers")
 
 
 @words
-def each(blocks: Int, count: Int, word: Int) -> Int:
+def each(blocks: Int, count: Int, word: Int, polled: Int) -> Int:
     """Call the function whose address is in a word of every block. All their flags together."""
     flags = 0
     for i in range(count):
         block = peek(blocks, i)
-        flags |= call(peek(block, word), block, 0)
+        flags |= call(peek(block, word), block, polled)
     return flags
 
 
@@ -38,14 +38,14 @@ def scheduled(schedule: Int, batch: Int, rows: Int, flags: Int, begin: Int, merg
     """Run a trigger. `begin`: the last batch changed just these targets, and is over."""
     targets, count = peek(schedule, TARGETS), peek(schedule, TARGETS + 1)
     if begin != 0:
-        each(targets, count, BEGIN)
-    each(peek(schedule, TEMPORARY), peek(schedule, TEMPORARY + 1), BEGIN)
+        each(targets, count, BEGIN, 0)
+    each(peek(schedule, TEMPORARY), peek(schedule, TEMPORARY + 1), BEGIN, 0)
     functions = peek(schedule, FUNCTIONS)
     for i in range(peek(schedule, FUNCTIONS + 1)):
         call(peek(functions, 2 * i), peek(functions, 2 * i + 1), batch, rows, flags)
         if peek(flags, 0) != 0:
             return peek(flags, 0)
-    return each(targets, count, MERGE) if merge != 0 else 0
+    return each(targets, count, MERGE, flags) | peek(flags, 0) if merge != 0 else 0
 
 
 call_each = TRIGGERS.export(each)
@@ -65,12 +65,12 @@ class Group:
 
     def call(self, word: int) -> int:
         """Call a function of every pool (`layout.MERGE` and so on)."""
-        return call_each(self.address, len(self.pools), word) if self.pools else 0
+        return call_each(self.address, len(self.pools), word, 0) if self.pools else 0
 
     def call_briefly(self, word: int) -> None:
         """The same if there is little to do."""
         if self.pools:
-            call_each.brief(self.address, len(self.pools), word)
+            call_each.brief(self.address, len(self.pools), word, 0)
 
     def check(self, flags: int) -> None:
         """Raise what the flags stand for, if it is memory that could not be had."""

@@ -36,6 +36,7 @@ from viewmill.engines.local.layout import (
     WIDTH,
 )
 from viewmill.engines.local.ordered_loops import touch_chunk, touch_nodes
+from viewmill.engines.local.polling import poll
 from viewmill.engines.local.raw import (
     CHUNK,
     OVERFLOW,
@@ -62,7 +63,7 @@ from viewmill.engines.local.wordcode import inlined_words, words
 
 
 @words
-def change_rows(block: Int, replace: Int, tags: Int, records: Int) -> Int:
+def change_rows(block: Int, replace: Int, tags: Int, records: Int, polled: Int) -> Int:
     """Go through the rows of OUT, adding or replacing. Returns flags."""
     emitted, rows, stride = peek(block, EMITTED), peek(block, OUT), row_words(block)
     poke(block, EMITTED, 0)
@@ -71,6 +72,7 @@ def change_rows(block: Int, replace: Int, tags: Int, records: Int) -> Int:
         set_mask(block, max(peek(block, MASK), mask_for(emitted, peek(block, SLOT_ROOM))))
     flags = 0
     for start in range(0, emitted, CHUNK):
+        poll(polled, start)
         count = min(CHUNK, emitted - start)
         chunk = rows + 8 * start * stride
         missing = find_chunk(block, chunk, stride, count, tags, records)

@@ -45,7 +45,8 @@ from viewmill.engines.local.layout import (
     ORDER_WORDS,
     ORDERS,
 )
-from viewmill.engines.local.raw import OVERFLOW, Int, add, peek, peek_byte, poke
+from viewmill.engines.local.polling import poll
+from viewmill.engines.local.raw import CHUNK, OVERFLOW, Int, add, peek, peek_byte, poke
 from viewmill.engines.local.records import grow, key_at, weights_at
 from viewmill.engines.local.tables import BUCKET, erase_at, first_bit, place_of, record_in, tagged, vacant
 from viewmill.engines.local.wordcode import inlined_words, shift_right, words
@@ -235,12 +236,14 @@ def plant_record(block: Int, number: Int, record: Int) -> Int:
 
 
 @words
-def plant_new(block: Int) -> Int:
+def plant_new(block: Int, polled: Int) -> Int:
     """Bring every ordered index up to date with the records that came since the last call. Returns flags."""
     end = peek(block, ENTRIES)
     for number in range(peek(block, ORDERS)):
         index = order_at(block, number)
         for entry in range(peek(index, LINKED), end):
+            if entry & (CHUNK - 1) == 0:
+                poll(polled, entry)
             record = new_record(block, entry)
             if record >= 0:
                 full = plant_record(block, number, record)

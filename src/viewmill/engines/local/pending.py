@@ -37,6 +37,9 @@ class Pending(Protocol):
         """The net change, row by row."""
 
 
+_SOME = 1024  # rows between two pauses
+
+
 class PendingRows:
     """Rows with weights other than 0, each once."""
 
@@ -57,7 +60,12 @@ class PendingRows:
 
         columns, rows, words = self._info.columns, self.count, [0] * (2 * len(self._info.columns) + 2)
         used = [i for i, column in enumerate(columns) if column.name in taker.used]
-        codes = [encode(row[i], columns[i].type, taker.dictionary) for i in used for row in self._rows]
+        codes: list[int] = []
+        for i in used:
+            left = iter(self._rows)
+            while some := list(itertools.islice(left, _SOME)):
+                codes += [encode(row[i], columns[i].type, taker.dictionary) for row in some]
+                taker.pause()
         codes += self._rows.values()
         memory = np.array(codes, np.int64)  # in one piece, since most batches of rows are small
         start = memory.ctypes.data

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from viewmill.algebra.nodes import DeltaRelation, Exists
 from viewmill.algebra.scalars import Var
 from viewmill.engines.local.lowered import Then, Weight, Weights, Word
+from viewmill.engines.local.polling import POLL
 from viewmill.engines.local.scalars import CannotLower
 from viewmill.engines.local.sources import Atom, Source
 from viewmill.engines.local.writing import Writing, key_tuple, plus, zero
@@ -24,12 +25,25 @@ class RowLoops(Writing):
         i = self._fresh("i")
         at = len(self._columns)
         self._bases["cw"], self._bases["sw"] = f"peek(batch, {2 * at})", f"peek(batch, {2 * at + 1})"
-        with self._inside(f"for {i} in range(rows):"):
+        with self._counting(i, "rows"):
             for field_, var in zip(atom.fields, atom.vars, strict=True):
                 plain = self._plain(field_)
                 self._late[self._scalars.name(var)] = f"peek(c_{plain}, {i} * s_{plain})"
             with self._binding(*atom.vars):
                 then([Weight(f"peek(cw, {i} * sw)", BIGINT)])
+
+    @contextmanager
+    def _counting(self, number: str, upto: str) -> Iterator[None]:
+        """A loop over all numbers. If it is not inside of another one, readers may come in now and then."""
+        if self._depth > 1:
+            with self._inside(f"for {number} in range({upto}):"):
+                yield
+            return
+        start = f"start_{number}"
+        with self._inside(f"for {start} in range(0, {upto}, {POLL}):"):
+            self._line("let_in(flags)")
+            with self._inside(f"for {number} in range({start}, min({start} + {POLL}, {upto})):"):
+                yield
 
     def _plain(self, field_: str) -> str:
         """The name of a column in the code, which no other column has, and nothing else."""
@@ -104,10 +118,7 @@ class RowLoops(Writing):
         p = self._pool(source.pool)
         record = self._fresh("r")
         if not given:
-            with (
-                self._inside(f"for {record} in range(peek({p}, HIGH)):"),
-                self._inside(f"if alive({p}, {record}):"),
-            ):
+            with self._counting(record, f"peek({p}, HIGH)"), self._inside(f"if alive({p}, {record}):"):
                 yield record
             return
         columns = tuple(sorted({source.keys.index(field_) for field_, _ in given}))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,7 @@ from viewmill.engines.local.columnar import Columnar
 from viewmill.engines.local.decode import decode_columns, decode_rows
 from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.fallible import Fallible, fallible_views
+from viewmill.engines.local.gate import INTERRUPTED, Gate
 from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.magnitudes import MANY
 from viewmill.engines.local.many import Group, run_schedule
@@ -43,7 +44,8 @@ from viewmill.engines.local.scalars import CannotLower, same_form
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading
-from viewmill.engines.local.watching import Request, Watch, run_request
+from viewmill.engines.local.watching import Request, Watch, run_request, swap_weights
+from viewmill.errors import InternalError
 from viewmill.program.nodes import Program, Statement, Store, ViewPlan
 from viewmill.types import Type
 
@@ -68,13 +70,14 @@ class CompiledEngine:
         memory: Memory | None = None,
         exact: bool = False,
         first: Collection[str] = (),
+        gate: Gate | None = None,
     ) -> None:
-        """A batch of the relations `first` is about to come."""
+        """A batch of the relations `first` is about to come. Readers come in by the `gate`."""
         self._exact = exact
-        self._start(Dictionary(memory), memory)
+        self._start(Dictionary(memory), memory, gate)
         self._use(program, catalog, tables, first)
 
-    def _start(self, dictionary: Dictionary, memory: Memory | None) -> None:
+    def _start(self, dictionary: Dictionary, memory: Memory | None, gate: Gate | None = None) -> None:
         """An engine without a program."""
         self.dictionary = dictionary
         self.strings = StringTables(dictionary)
@@ -85,8 +88,11 @@ class CompiledEngine:
         self._triggers: dict[str, Ready] = {}
         self._dirty: dict[tuple[str, str], Group] = {}  # pools that the batch under way may have changed
         self._last: dict[tuple[str, str], Group] = {}  # those of the batch before, until the next one begins
-        self._flags = np.zeros(1, np.int64)
+        self._gate = gate or Gate()
+        self._flags = np.array([0, self._gate.address], np.int64)
         self._flags_at = address(self._flags)
+        self._quiet = np.zeros(2, np.int64)  # flags of what lets nobody in
+        self._quiet_at = address(self._quiet)
 
     def _use(
         self, program: Program, catalog: Catalog, tables: Mapping[str, Table], first: Collection[str] = ()
@@ -107,7 +113,7 @@ class CompiledEngine:
         self._evaluated: dict[tuple[str, ...], Anew] = {}
         self._readers: dict[str, Ready | None] = {}
         self._watches: dict[str, Watch | None] = {}
-        self._slow = Interpreter()
+        self._slow = Interpreter(self._gate.pause)
         self._slow.program = program
         self._slow._tables = {
             name: PoolTable(source, pools[source.pool], self.dictionary) for name, source in placed.items()
@@ -142,11 +148,12 @@ class CompiledEngine:
         """The stores, as the interpreter reads them."""
         return self._slow._tables
 
-    def contents(self, view: str) -> Rows:
-        """The rows of a view, hidden columns included, without order."""
-        read = self._read(view)
-        if read is None:
-            return self._slow.contents(view)
+    def contents(self, view: str, *, before: bool = False) -> Rows:
+        """The rows of a view, hidden columns included, without order; as they were `before` the batch under way."""
+        with self._before(view) if before else nullcontext():
+            read = self._read(view)
+            if read is None:
+                return self._slow.contents(view)
         codes, source = read
         total: Rows = {}
         weights = codes[:, len(source.keys)].tolist()
@@ -160,16 +167,19 @@ class CompiledEngine:
         reader = self._reader(view)
         if reader is None:
             return None
-        if run_schedule(reader.schedule.address, 0, 0, self._flags_at, 0, 0):
+        if run_schedule(reader.schedule.address, 0, 0, self._quiet_at, 0, 0):
             self._forget()
             return None
         source = reader.plan.lets[reader.plan.output]
         arrays = reader.lets[source.pool].arrays
         return arrays.out[: arrays.block[layout.EMITTED]].copy(), source
 
-    def columns(self, view: str, types: Sequence[Type]) -> list[pa.Array | pa.ChunkedArray] | None:
+    def columns(
+        self, view: str, types: Sequence[Type], *, before: bool = False
+    ) -> list[pa.Array | pa.ChunkedArray] | None:
         """The view's leading columns as Arrow, each row as often as it occurs; None if that takes the long way."""
-        read = self._read(view)
+        with self._before(view) if before else nullcontext():
+            read = self._read(view)
         if read is None:
             return None
         codes, source = read
@@ -187,6 +197,17 @@ class CompiledEngine:
             except CannotLower:
                 self._readers[view] = None
         return self._readers[view]
+
+    @contextmanager
+    def _before(self, view: str) -> Iterator[None]:
+        """What a view reads is for a while as it was before the batch under way."""
+        read = {self._pools[self._placed[name].pool] for name in relations(self.program.views[view].output)}
+        changing = Group(read.intersection(pool for group in self._dirty.values() for pool in group.pools))
+        swap_weights(changing)
+        try:
+            yield
+        finally:
+            swap_weights(changing)
 
     def store(self, name: str) -> Rows:
         return dict(self._slow._tables[name].rows.items())
@@ -231,14 +252,14 @@ class CompiledEngine:
         if above or trigger.plan.interpreted or len(watches) < len(self._fallible.ever):
             return None
         one, encode_plain = OneRow(info, trigger.columns, self.dictionary), self._taker(trigger).encode_plain
-        request, mark = self._request(trigger, watches)
-        encode, batch, second, at, run = one.encode, one.address, one.size, request.address, run_request.brief
+        (single, request), mark = self._requests(trigger, watches)
+        encode, batch, second, at, run = one.encode, one.address, one.size, single.address, run_request.brief
 
         def take(row: Sequence[object], weight: int) -> bool:
             if not encode(row, weight, 0):
                 return False
             if self._last is not mark:
-                start()
+                start(single)
             failed = run(at, batch, 1)
             self._last = mark
             return not failed or undo(failed)
@@ -247,7 +268,7 @@ class CompiledEngine:
             if not encode(old, -1, 0) or not encode(new, 1, second):
                 return False
             if self._last is not mark:
-                start()
+                start(single)
             failed = run(at, batch, 2)
             self._last = mark
             return not failed or undo(failed)
@@ -258,16 +279,19 @@ class CompiledEngine:
                 return False
             try:
                 if self._last is not mark:
-                    start()
-                failed = run_request(at, columns.address, columns.rows)
+                    start(request)
+                self._dirty = mark
+                failed = run_request(request.address, columns.address, columns.rows)
                 self._last = mark
+                return not failed or undo(failed)
             except BaseException:  # somebody interrupts us, which is told when the call is over
                 if request.runs != runs:
                     undo(0)
                 raise
-            return not failed or undo(failed)
+            finally:
+                self._dirty = {}
 
-        def start() -> None:
+        def start(request: Request) -> None:
             request.end(self._last.values())
             self._last = {**self._last, **mark}  # until it has run
 
@@ -279,10 +303,15 @@ class CompiledEngine:
                 self._forget()
             return False
 
-        return QuickWays(take, exchange, take_columns, (one, request))
+        return QuickWays(take, exchange, take_columns, (one, single, request))
 
-    def _request(self, trigger: Ready, checks: Sequence[Watch]) -> tuple[Request, dict[tuple[str, str], Group]]:
-        """What takes batches of a relation the quick way, and what such a batch changes, as `_last` has it."""
+    def _requests(
+        self, trigger: Ready, checks: Sequence[Watch]
+    ) -> tuple[tuple[Request, Request], dict[tuple[str, str], Group]]:
+        """What takes single rows and batches of a relation the quick way, and what these change, as `_last` has it.
+
+        Single rows are taken before a reader could come in.
+        """
         relation = trigger.plan.relation
         order = self._anew((relation,))
         stores = [s.target for s in (*order.now[relation], *order.late)]
@@ -291,7 +320,10 @@ class CompiledEngine:
         anew = [trigger.assigned[name] for name in stores]
         # Apart, since the general way ends what is changed "on" a relation together with starting the next batch.
         mark = {("on", relation): trigger.targets} | ({("anew", relation): assigned} if assigned else {})
-        return Request(trigger.schedule, anew, changing, checks, self._flags_at), mark
+        single, many = (
+            Request(trigger.schedule, anew, changing, checks, at) for at in (self._quiet_at, self._flags_at)
+        )
+        return (single, many), mark
 
     def _end_last(self) -> None:
         """The batch before is over: its journals are not needed any more."""
@@ -346,7 +378,7 @@ class CompiledEngine:
     def _fire(self, batch: Sequence[Pending], *, first: bool = False) -> None:
         """Triggers of several relations, one after the other; what can wait is evaluated anew once, at the end."""
         missing = [pending.relation for pending in batch if pending.count and pending.relation not in self._triggers]
-        if len(missing) > 1:
+        with self._gate.opened() if missing else nullcontext():
             self._plans.compile(missing)
         moved = [(self._trigger(pending.relation), pending) for pending in batch if pending.count]
         begin = first and len(moved) == 1 and self._last.keys() == {("on", moved[0][1].relation)}
@@ -390,14 +422,19 @@ class CompiledEngine:
     def _taker(self, trigger: Ready) -> Columnar:
         relation = trigger.plan.relation
         if relation not in self._takers:
-            self._takers[relation] = Columnar(self._catalog.relations[relation], trigger.columns, self.dictionary)
+            info = self._catalog.relations[relation]
+            self._takers[relation] = Columnar(info, trigger.columns, self.dictionary, self._gate.pause)
         return self._takers[relation]
 
     def _forget(self) -> None:
-        """What compiled code complained about is left to the interpreter."""
-        if self._flags[0] & FAILED:
+        """What compiled code complained about is left to the interpreter, but that somebody interrupts us."""
+        flags = int(self._flags[0] | self._quiet[0])
+        self._flags[0] = self._quiet[0] = 0
+        if flags & FAILED:
             self.strings.failure()
-        self._flags[0] = 0
+        if flags & INTERRUPTED:
+            failure, self._gate.failure = self._gate.failure, None
+            raise failure or InternalError("interrupted by nobody")
 
     def _interpret(self, trigger: Ready, pending: Pending) -> tuple[list[tuple[str, Rows]], Mapping[str, Table]]:
         """The statements without compiled code, on the state before the batch: what stores gain, and `let`s."""
@@ -409,7 +446,7 @@ class CompiledEngine:
         for s in (one.statement for one in trigger.plan.interpreted):
             if s.op == ":=":
                 continue
-            rows = self._slow._rows(s.expr, s.vars, State(self._slow._tables, changes))
+            rows = self._slow._found(s.expr, s.vars, State(self._slow._tables, changes))
             if s.op == "let":
                 changes[s.target] = Table(s.vars, rows)
             else:
@@ -420,7 +457,7 @@ class CompiledEngine:
         table = self._slow._tables[store]
         assert isinstance(table, PoolTable)
         self._dirty.setdefault(("store", table.source.pool), Group([table.pool]))
-        for row, weight in rows.items():
+        for row, weight in self._slow.paused(rows.items()):
             table.set(row, table.rows.get(row, 0) + weight)
 
     def _assign(self, trigger: Ready, s: Statement) -> None:
@@ -429,10 +466,10 @@ class CompiledEngine:
         self._dirty.setdefault(("store", table.source.pool), Group([table.pool]))
         schedule = trigger.assigned.get(s.target)
         if schedule is None:
-            rows = self._slow._rows(s.expr, s.vars, State(self._slow._tables, {}))
-            for row in [row for row in table.rows if row not in rows]:
+            rows = self._slow._found(s.expr, s.vars, State(self._slow._tables, {}))
+            for row in self._slow.paused([row for row in table.rows if row not in rows]):
                 table.set(row, 0)
-            for row, weight in rows.items():
+            for row, weight in self._slow.paused(rows.items()):
                 table.set(row, weight)
             return
         if run_schedule(schedule.address, 0, 0, self._flags_at, 0, 0):
@@ -451,7 +488,7 @@ class CompiledEngine:
         return {row: weight for row, weight in total.items() if weight}
 
     def _watched(self, watch: Watch, *, before: bool) -> Iterator[tuple[Row, int]]:
-        if watch.run(self._flags_at, before=before):
+        if watch.run(self._quiet_at, before=before):
             self._forget()
             raise Declined
         arrays, width = watch.out.arrays, len(watch.rows.keys)
@@ -474,7 +511,7 @@ class CompiledEngine:
             watch = self._watch(name)
             if watch is None:
                 self._interpreted_change(name)
-            elif watch.run(self._flags_at, before=False):
+            elif watch.run(self._quiet_at, before=False):
                 self._forget()
                 raise Declined
 

@@ -83,7 +83,7 @@ WATCHED = 8
 
 @words
 def _run(watched: Int, flags: Int, before: Int) -> Int:
-    each(peek(watched, TEMPORARY), peek(watched, TEMPORARY + 1), layout.BEGIN)
+    each(peek(watched, TEMPORARY), peek(watched, TEMPORARY + 1), layout.BEGIN, 0)
     failed = 0
     changed = peek(watched, CHANGED)
     for i in range(peek(watched, CHANGED + 1)):
@@ -116,9 +116,9 @@ REQUEST = 11
 @words
 def _requested(request: Int, batch: Int, rows: Int) -> Int:
     """Run a trigger, evaluate anew what is, then look at what must not fail. The last batch is over."""
-    each(peek(request, ENDED), peek(request, ENDED + 1), layout.BEGIN)
+    each(peek(request, ENDED), peek(request, ENDED + 1), layout.BEGIN, 0)
     poke(request, ENDED + 1, 0)
-    each(peek(request, CHANGING), peek(request, CHANGING + 1), layout.BEGIN)
+    each(peek(request, CHANGING), peek(request, CHANGING + 1), layout.BEGIN, 0)
     poke(request, RUNS, peek(request, RUNS) + 1)
     flags, anew, watches = peek(request, FLAGS), peek(request, ANEW), peek(request, CHECKS)
     failed = scheduled(peek(request, TRIGGER), batch, rows, flags, 0, 1)
@@ -142,6 +142,13 @@ def _may_fail(watched: Int) -> Int:
 
 _run_watch = TRIGGERS.export(_run)
 run_request = TRIGGERS.export(_requested)
+_swap_pools = TRIGGERS.export(_swap_all)
+
+
+def swap_weights(pools: Group) -> None:
+    """Put what was before the batch in the place of what is now, and that where the other was. Twice, it is nothing."""
+    if pools:
+        _swap_pools(pools.address, len(pools.pools))
 
 
 class Request:
