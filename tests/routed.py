@@ -9,11 +9,13 @@ from functools import reduce
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from viewmill.arrow import arrow_schema
 from viewmill.catalog import RelationInfo
 from viewmill.distribute.nodes import WEIGHT, Send
 from viewmill.engines.spark.counted import without_counts
+from viewmill.engines.spark.frames import Counted
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import MESSAGES, MESSAGES_IN_SPARK, Format, read
 from viewmill.engines.spark.routing import Travelling, routing_task
@@ -32,9 +34,17 @@ def routed(
 ) -> DataFrame:
     """Messages to buckets."""
     form = form_of(sends)
-    rows = Incoming().rows(sends, frames, relations, packed=True)
+    rows = Incoming().rows(sends, by_count(frames), relations, packed=True)
     tasks = {relation: routing_task(lambda: Travelling(form, sends, relations), relation, buckets) for relation in rows}
     return reduce(DataFrame.unionAll, (rows[name].mapInArrow(task, MESSAGES_IN_SPARK) for name, task in tasks.items()))
+
+
+def by_count(frames: Mapping[str, DataFrame]) -> dict[str, list[Counted]]:
+    """Frames that have a column of counts, as batches are given."""
+    return {
+        name: [Counted(frame.filter(F.col(WEIGHT) == count).drop(WEIGHT), count) for count in (1, -1, 2)]
+        for name, frame in frames.items()
+    }
 
 
 def arrived(sends: Sequence[Send], table: pa.Table) -> dict[str, tuple[pa.RecordBatch, list[int]]]:

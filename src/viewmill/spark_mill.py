@@ -195,7 +195,7 @@ class SparkMill(Scripted):
             for request in requests:
                 by_name.setdefault(request.relation, []).append(request)
             tables = self._definitions.tables
-            frames = {
+            batch = {
                 name: counted(group, tables[name].info, stored=tables[name].keeps_rows)
                 for name, group in by_name.items()
             }
@@ -209,7 +209,7 @@ class SparkMill(Scripted):
             views = [self._definitions.views[name] for name in followed]
 
             def apply(watched: Mapping[str, Sequence[ColumnInfo]]) -> dict[str, pa.Table]:
-                changed = self._engine.apply(frames, watched, sources or {}, loaded)
+                changed = self._engine.apply(batch, watched, sources or {}, loaded)
                 for name in by_name:
                     tables[name].touched = True
                 self._version = self._engine.commit.version

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from routed import arrived, form_of, routed
+from routed import arrived, by_count, form_of, routed
 
 from viewmill.algebra.text import parse
 from viewmill.arrow import arrow_schema
@@ -19,6 +19,7 @@ from viewmill.distribute.nodes import Anywhere, Buckets, Everywhere, Send
 from viewmill.engines.spark import message, routing
 from viewmill.engines.spark.anchor import stage
 from viewmill.engines.spark.failure import refused
+from viewmill.engines.spark.frames import Counted
 from viewmill.engines.spark.hash import bucket_of
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.jobs import counting
@@ -150,7 +151,7 @@ def test_rows_that_stay(frames):
             for rows, counts in sent_rows("orders", SENDS[:1], batch).values():
                 yield pa.record_batch({"id": rows.column("id"), "n": pa.array(counts)})
 
-    frame = Incoming().rows(SENDS[:1], frames, RELATIONS)["orders"]
+    frame = Incoming().rows(SENDS[:1], by_count(frames), RELATIONS)["orders"]
     table = frame.mapInArrow(run, "id bigint, n bigint").toArrow()
     assert Counter(zip(*(c.to_pylist() for c in table.columns), strict=True)) == Counter((r[0], r[-1]) for r in ROWS)
 
@@ -159,9 +160,9 @@ def test_only_what_is_sent_leaves_spark(frames):
     """Columns that some send has, and rows that some send takes."""
     sends = (SENDS[1], orders(Anywhere(), "day", "price", name="o@any", where=["{id < 3}"]))
     assert columns_of("orders", sends) == ("customer", "day", "note", "price")
-    rows = Incoming().rows(sends, frames, RELATIONS)["orders"]
+    rows = Incoming().rows(sends, by_count(frames), RELATIONS)["orders"]
     assert rows.columns == ["c0", "c1", "c2", "c3", "w", "k0", "k1"] and rows.count() == 100
-    assert Incoming().rows(sends[1:], frames, RELATIONS)["orders"].count() == 3
+    assert Incoming().rows(sends[1:], by_count(frames), RELATIONS)["orders"].count() == 3
 
 
 def test_rows_that_may_be_anywhere_are_spread_evenly(frames, anchor):
@@ -174,7 +175,9 @@ def test_rows_that_may_be_anywhere_are_spread_evenly(frames, anchor):
 def test_many_rows_are_several_messages(frames, anchor, monkeypatch):
     """The task routes them in parts, and pieces of messages are told apart."""
     sends = SENDS[:1]
-    batches = Incoming().rows(sends, frames, RELATIONS)["orders"].coalesce(1).toArrow().to_batches(max_chunksize=20)
+    batches = (
+        Incoming().rows(sends, by_count(frames), RELATIONS)["orders"].coalesce(1).toArrow().to_batches(max_chunksize=20)
+    )
     monkeypatch.setattr(routing, "AT_ONCE", 2**11)
     monkeypatch.setattr(message, "LARGEST", 2**8)
     task = routing_task(lambda: Travelling(form_of(sends), sends, RELATIONS), "orders", BUCKETS)
@@ -190,9 +193,9 @@ def test_many_rows_are_several_messages(frames, anchor, monkeypatch):
 
 def test_a_relation_is_read_once(spark, capsys):
     """However often it is sent: the DataFrame may be expensive, or not the same the second time."""
-    numbers = spark.range(3).selectExpr("id", "1L AS weight_", *(f"NULL AS {name}" for name in ORDERS.names[1:]))
+    numbers = spark.range(3).selectExpr("id", *(f"NULL AS {name}" for name in ORDERS.names[1:]))
     sends = (*SENDS[:3], orders(Everywhere(), "id", name="o@*"))
-    routed(sends, {"orders": numbers}, RELATIONS, BUCKETS).explain()
+    Incoming().rows(sends, {"orders": [Counted(numbers, 1)]}, RELATIONS)["orders"].explain()
     assert capsys.readouterr().out.count("Range (") == 1
 
 
@@ -206,7 +209,6 @@ def given(spark, row, schema):
 WRONG = {
     "extra": (SCHEMA + ", prise int", 'table "orders" has no column "prise"'),
     "missing": (SCHEMA.replace("day date, ", ""), 'a DataFrame for table "orders" lacks column "day"'),
-    "no weight": (SCHEMA.replace(", weight_ bigint", ""), 'a DataFrame for table "orders" lacks column "weight_"'),
     "twice": (SCHEMA + ", ID bigint", 'column "id" is given twice for table "orders"'),
     "text": (
         SCHEMA.replace("day date", "day string"),

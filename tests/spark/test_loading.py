@@ -14,14 +14,13 @@ from bucket_files import bucket_folder
 from half_way import dying_in_job
 from logged import rows_logged
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 import viewmill
-from viewmill.distribute.nodes import WEIGHT
 from viewmill.durable.files import Files
 from viewmill.durable.history import History
 from viewmill.engines.spark import engine, parts
 from viewmill.engines.spark.engine import SparkEngine
+from viewmill.engines.spark.frames import Counted
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.jobs import counting
 from viewmill.errors import DataError
@@ -315,5 +314,5 @@ def test_rows_that_are_only_added_up_are_filtered_by_spark(spark, folder):
     assert list(mill.view("v")) == [(sum(a for a in range(100) if a % 10 > 5),)]
     deployed = mill._engine.deployed
     assert not deployed.steps(("t",)), "no bucket has to do with it"
-    rows = Incoming().rows(deployed.sends(("t",)), {"t": frame.withColumn(WEIGHT, F.lit(1))}, deployed.given)
+    rows = Incoming().rows(deployed.sends(("t",)), {"t": [Counted(frame, 1)]}, deployed.given)
     assert rows["t"].count() == 40

@@ -1,6 +1,6 @@
 """A Spark DataFrame as the rows of a relation: names, types and NULLs checked, values converted exactly or not at all.
 
-    frame (id bigint, day date, weight_ bigint) for orders(id int not null, day date)
+    frame (id bigint, day date) for orders(id int not null, day date)
       id     cast to int, and an error in the job where the value is another afterwards
       day    as it is
 
@@ -72,7 +72,6 @@ class Checked:
     columns: dict[str, Column]
     types: dict[str, Type]
     faults: dict[str, tuple[Fault, ...]]
-    weight: Column
 
     def guarded(self, value: Column, names: Iterable[str], *, seen: Collection[str] = ()) -> Column:
         """`value`, or an error in the job if there is something wrong with a column of that name.
@@ -86,16 +85,16 @@ class Checked:
         return value
 
 
-def checked(schema: T.StructType, info: RelationInfo, weight: str) -> Checked:
-    """The columns of `info`, and the column `weight` of counts, in whatever order and case they are."""
+def checked(schema: T.StructType, info: RelationInfo) -> Checked:
+    """The columns of `info`, in whatever order and case they are."""
     fields = _by_name(schema, info)
-    _check_names(fields, info, weight)
+    _check_names(fields, info)
     columns, faults = {}, {}
     for column in info.columns:
         field = fields[column.name]
         columns[column.name], faults[column.name] = _converted(_field(field.name), field, column, info)
     types = {column.name: column.type for column in info.columns}
-    return Checked(columns, types, faults, _field(fields[weight].name).cast("bigint"))
+    return Checked(columns, types, faults)
 
 
 def _field(name: str) -> Column:
@@ -112,13 +111,13 @@ def _by_name(schema: T.StructType, info: RelationInfo) -> dict[str, T.StructFiel
     return fields
 
 
-def _check_names(fields: dict[str, T.StructField], info: RelationInfo, weight: str) -> None:
+def _check_names(fields: dict[str, T.StructField], info: RelationInfo) -> None:
     for name in fields:
-        if name != weight and info.column(name) is None:
+        if info.column(name) is None:
             raise DataError(
                 f"{titled(info)} has no column {quoted(name)}", hint=nearest(name, info.names, "the columns are")
             )
-    missing = [name for name in (*info.names, weight) if name not in fields]
+    missing = [name for name in info.names if name not in fields]
     if missing:
         raise DataError(
             f"a DataFrame for {titled(info)} lacks {'column' if len(missing) == 1 else 'columns'} {quoted(missing)}",

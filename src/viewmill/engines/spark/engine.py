@@ -38,12 +38,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from viewmill.catalog import ColumnInfo
-from viewmill.distribute.nodes import WEIGHT, Driver, Everywhere
+from viewmill.distribute.nodes import Driver, Everywhere
 from viewmill.durable.files import Files
 from viewmill.durable.history import DRIVER as DRIVER_PART
 from viewmill.durable.history import Commit, Entry, History
@@ -54,6 +54,7 @@ from viewmill.engines.spark.changed import CHANGE, add_rows, change_of_rows, gat
 from viewmill.engines.spark.columns import checked, spark_type
 from viewmill.engines.spark.driver import Check, DriverState
 from viewmill.engines.spark.failure import refused
+from viewmill.engines.spark.frames import Counted
 from viewmill.engines.spark.hash import hash_column
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_IN_SPARK
@@ -157,10 +158,10 @@ class SparkEngine:
     ) -> tuple[Commit, DriverState]:
         """Part by part, each a batch that goes on from the one before, the first from nothing."""
         driver, sizes = DriverState(deployed), dict[int, int]()
-        old, insert = self._point(self.commit, beside=commit.program), F.lit(Op.INSERT.code(0)).cast("bigint")
+        old, insert = self._point(self.commit, beside=commit.program), Op.INSERT.code(0)
         names = {name: hash_name(self.deployed.catalog.relations[name].names) for name in tables}
-        frames = {name: self._rows(name, old, hash_).withColumn(WEIGHT, insert) for name, hash_ in names.items()}
-        rows = self._incoming.rows(deployed.sends(tables), frames, deployed.given, names)
+        kept = {name: [Counted(self._rows(name, old, hash_), insert)] for name, hash_ in names.items()}
+        rows = self._incoming.rows(deployed.sends(tables), kept, deployed.given, names)
         blocks = len(deployed.steps(tables))
         entries = [Entry(commit.version, uuid.uuid4().hex, tables, blocks) for _ in several]
         with self._spooled(rows, commit.program, entries) as pieces:
@@ -255,12 +256,12 @@ class SparkEngine:
 
     def apply(
         self,
-        batch: Mapping[str, DataFrame],
+        batch: Mapping[str, Sequence[Counted]],
         watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
         sources: Mapping[str, int] | None = None,
         unmeasured: Collection[str] = (),
     ) -> dict[str, pa.Table]:
-        """Take a batch: for each relation, rows with counts (`frames.counted`). All or nothing.
+        """Take a batch: for each relation, rows with counts. All or nothing.
 
         Returns what it did to the leading columns of watched views: rows, each with its `weight_`. `Untold` is raised
         if that cannot be told of one. `sources` are numbers to commit with the batch, of those of streams that it is
@@ -272,26 +273,27 @@ class SparkEngine:
             entry = Entry(self.commit.version + 1, uuid.uuid4().hex, tuple(sorted(batch)))
             self._commit(self.commit.after(entry, sources))
             return gathered_changes(MESSAGES.empty_table(), watched)
-        frames = {name: batch[name] for name in relations}
-        with self._measured(frames, unmeasured) as (rows, several):
+        with self._measured({name: batch[name] for name in relations}, unmeasured) as (rows, several):
             try:
                 return self._taken(relations, rows, several, watched, sources)
             except StateError:  # before the last part
                 return self._taken(relations, rows, (WHOLE,), watched, sources)
 
     @contextmanager
-    def _measured(self, frames: Frames, unmeasured: Collection[str]) -> Iterator[tuple[Frames, Sequence[Part]]]:
+    def _measured(
+        self, batch: Mapping[str, Sequence[Counted]], unmeasured: Collection[str]
+    ) -> Iterator[tuple[Frames, Sequence[Part]]]:
         """What is taken of the rows of a batch, and the parts that it takes. What is counted is computed once, and kept
         by executors until the batch is over.
         """
-        relations = tuple(frames)
+        relations = tuple(batch)
         sends, known = self.deployed.sends(relations), self.deployed.given
-        if not (set(unmeasured) & set(frames) and self.deployed.steps(relations)):
-            rows = self._incoming.rows(sends, frames, known, packed=True)
+        if not (set(unmeasured) & set(batch) and self.deployed.steps(relations)):
+            rows = self._incoming.rows(sends, batch, known, packed=True)
             yield {name: frame.coalesce(self._tasks) for name, frame in rows.items()}, (WHOLE,)
             return
-        names = {name: hash_name(frame.columns) for name, frame in frames.items()}
-        hashed = {name: frame.withColumn(names[name], self._hash(name, frame.schema)) for name, frame in frames.items()}
+        names = {name: hash_name(self.deployed.given[name].names) for name in relations}
+        hashed = {name: [self._hashed(name, given, names[name]) for given in batch[name]] for name in relations}
         rows = self._incoming.rows(sends, hashed, known, names)
         for frame in rows.values():
             frame.persist(StorageLevel.DISK_ONLY)
@@ -308,12 +310,13 @@ class SparkEngine:
         """
         return max(self.session.sparkContext.defaultParallelism, self.commit.buckets)
 
-    def _hash(self, relation: str, schema: StructType) -> Column:
-        """By what rows of a relation are cut: a table's key, or all of a relation that keeps no rows."""
+    def _hashed(self, relation: str, given: Counted, hash_: str) -> Counted:
+        """With that by which rows of a relation are cut: a table's key, or all of a relation that keeps no rows."""
         info = self.deployed.catalog.relations[relation]
-        source = checked(schema, self.deployed.given[relation], WEIGHT)
+        source = checked(given.frame.schema, self.deployed.given[relation])
         names = StoredTable(info).key if relation in self.deployed.stored else info.names
-        return hash_column([(source.columns[name], source.types[name]) for name in names])
+        column = hash_column([(source.columns[name], source.types[name]) for name in names])
+        return Counted(given.frame.withColumn(hash_, column), given.count)
 
     @contextmanager
     def _spooled(

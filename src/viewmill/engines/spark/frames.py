@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from viewmill.arrow import arrow_table
 from viewmill.catalog import RelationInfo
-from viewmill.distribute.nodes import WEIGHT
 from viewmill.engines.spark.columns import checked, spark_type
 from viewmill.engines.spark.resolve import Op
 from viewmill.errors import BindError, DataError
 from viewmill.intake import given_columns, given_rows, key_alone, whole_row
-from viewmill.wording import quoted, titled
+from viewmill.wording import titled
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,7 @@ def replaced(there: DataFrame | None, new: DataFrame | None, info: RelationInfo)
     """What makes the rows of a table from those that are there. Rows that stay are not touched."""
     if there is None or new is None:
         return [(op, frame) for op, frame in ((Op.DELETE, there), (Op.INSERT, new)) if frame is not None]
-    new = new.withColumn(WEIGHT, F.lit(1))
-    given = checked(new.schema, info, WEIGHT)
+    given = checked(new.schema, info)
     columns = (given.guarded(column, [name]).alias(name) for name, column in given.columns.items())
     there, new = there.select(*info.names), new.select(*columns)
     return [(Op.DELETE, there.exceptAll(new)), (Op.INSERT, new.exceptAll(there))]
@@ -71,12 +68,17 @@ def has_key_alone(frame: DataFrame, info: RelationInfo) -> bool:
     return bool(info.primary_key) and names == set(info.primary_key) and len(names) < len(info.columns)
 
 
-def counted(requests: Sequence[Request], info: RelationInfo, *, stored: bool) -> DataFrame:
-    """All requests for one relation, with the column that says what they are.
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Rows of a relation that all have one count: 1 or -1, or for a stored table the code of an operation."""
 
-    That of a stored table is the code of the operation. Others keep no rows: it is the count, 1 or -1.
-    """
-    frames = []
+    frame: DataFrame
+    count: int
+
+
+def counted(requests: Sequence[Request], info: RelationInfo, *, stored: bool) -> list[Counted]:
+    """All requests for one relation, each with what it is."""
+    found = []
     for number, request in enumerate(requests):
         if stored:
             code = request.op.code(number)
@@ -87,8 +89,8 @@ def counted(requests: Sequence[Request], info: RelationInfo, *, stored: bool) ->
                 f"cannot {_VERBS[request.op]} {titled(info)}: its rows are not kept",
                 hint="delete the old rows and insert the new ones in one batch, both whole",
             )
-        frames.append(_whole(request, info).withColumn(WEIGHT, F.lit(code).cast("bigint")))
-    return reduce(lambda one, other: one.unionByName(other), frames)
+        found.append(Counted(_whole(request, info), code))
+    return found
 
 
 _SIGNS = {Op.INSERT: 1, Op.ADD: 1, Op.DELETE: -1, Op.REMOVE: -1}
@@ -98,8 +100,6 @@ _VERBS = {Op.UPDATE: "update", Op.UPSERT: "upsert into", Op.DELETE_KEY: "delete 
 def _whole(request: Request, info: RelationInfo) -> DataFrame:
     """With NULL for columns that a delete by key does not give."""
     frame = request.frame
-    if WEIGHT in (name.lower() for name in frame.columns):
-        raise DataError(f"column {quoted(WEIGHT)} is not allowed in data for {titled(info)}", hint="rename it")
     if request.op != Op.DELETE_KEY:
         return frame
     missing = [column for column in info.columns if column.name not in {name.lower() for name in frame.columns}]

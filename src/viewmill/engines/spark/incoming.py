@@ -24,9 +24,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from viewmill.catalog import RelationInfo
-from viewmill.distribute.nodes import WEIGHT, Send
+from viewmill.distribute.nodes import Send
 from viewmill.engines.spark.columns import Checked, checked
 from viewmill.engines.spark.conditions import Condition, condition
+from viewmill.engines.spark.frames import Counted
 from viewmill.engines.spark.parts import HASH
 from viewmill.engines.spark.routing import ROW, columns_of
 from viewmill.types import Type
@@ -45,23 +46,30 @@ class Incoming:
     def rows(
         self,
         sends: Sequence[Send],
-        frames: Mapping[str, DataFrame],
+        batch: Mapping[str, Sequence[Counted]],
         relations: Mapping[str, RelationInfo],
         hashes: Mapping[str, str] | None = None,
         *,
         packed: bool = False,
     ) -> dict[str, DataFrame]:
-        """By relation, what its sends need. A frame has the relation's columns, counts, and hashes if there is a name
-        for these.
+        """By relation, what its sends need. A frame has the relation's columns, and hashes if these have a name.
+
+        Rows with different counts are put together when they are as narrow as they get: what Spark has to go through,
+        each time that something is put on top, is less.
         """
         found: dict[str, DataFrame] = {}
         for name in dict.fromkeys(send.source for send in sends):
-            schema, hash_ = frames[name].schema, (hashes or {}).get(name)
-            kind = (name, tuple(sends), schema.json(), relations[name], hash_)
-            if kind not in self._known:
-                self._known[kind] = _steps(name, sends, schema, relations[name], hash_)
-            found[name] = self._known[kind].of(frames[name], packed=packed)
+            hash_ = (hashes or {}).get(name)
+            steps = [(given.frame, self._steps(name, sends, given, relations[name], hash_)) for given in batch[name]]
+            found[name] = reduce(DataFrame.unionAll, (each.of(frame, packed=packed) for frame, each in steps))
         return found
+
+    def _steps(self, name: str, sends: Sequence[Send], given: Counted, info: RelationInfo, hash_: str | None) -> _Steps:
+        schema = given.frame.schema
+        kind = (name, tuple(sends), schema.json(), given.count, info, hash_)
+        if kind not in self._known:
+            self._known[kind] = _steps(name, sends, schema, given.count, info, hash_)
+        return self._known[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +85,16 @@ class _Steps:
         return rows.select(self.row) if packed else rows.select(*self.columns)
 
 
-def _steps(relation: str, sends: Sequence[Send], schema: StructType, info: RelationInfo, hash_: str | None) -> _Steps:
+def _steps(
+    relation: str, sends: Sequence[Send], schema: StructType, count: int, info: RelationInfo, hash_: str | None
+) -> _Steps:
     given = StructType([field for field in schema.fields if field.name != hash_])
-    source, columns = checked(given, info, WEIGHT), columns_of(relation, sends)
+    source, columns = checked(given, info), columns_of(relation, sends)
     tests = {number: _tests(send, source) for number, send in enumerate(sends) if send.source == relation}
     kept = {number: reduce(Column.__and__, (test.column for test in all_)) for number, all_ in tests.items() if all_}
     read = dict.fromkeys([*columns, *(name for all_ in tests.values() for test in all_ for name in test.names)])
     cells = [source.columns[name].alias(f"c{place}") for place, name in enumerate(columns)]
-    cells.append(source.guarded(source.weight, read, seen=columns).alias("w"))
+    cells.append(source.guarded(F.lit(count).cast("bigint"), read, seen=columns).alias("w"))
     if len(tests) > 1:  # else all rows that are left pass
         cells += (test.alias(f"k{number}") for number, test in kept.items())
     if hash_ is not None:
