@@ -10,10 +10,16 @@ The tables at the start, every batch, and the tables at the end are therefore fi
 has to be remembered, at any scale. A batch touches its share of the orders, items and offers: a quarter arrives, a
 quarter leaves, half of it is updated, as the old row deleted and the new one inserted. Every query reads a table that
 changes.
+
+Batches come as files, as they would from elsewhere: all of them are written before the first is read. A batch that is
+a filter over a large table would be in as many pieces as that, and Spark would plan the filter with every batch.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,8 +30,11 @@ from pyspark.sql import functions as F
 from viewmill.bench.queries import TABLES, arrow_schemas
 from viewmill.errors import BindError
 
+_FILES = 2
+"""Of what a batch takes from a table, or adds to it."""
 _KEYS = {"orders": "o_orderkey", "lineitem": "l_orderkey", "partsupp": "ps_partkey"}
 _FATE = "fate"
+_BATCH = "batch"
 _STEPS = 2**20
 
 _UPDATES = {
@@ -63,6 +72,7 @@ class Changing:
             )
         self._spark, self._folder = spark, folder
         self.batches, self._share = batches, share
+        self._folders = ExitStack()
 
     @property
     def start(self) -> dict[str, DataFrame]:
@@ -79,28 +89,30 @@ class Changing:
         }
 
     def batch(self, number: int) -> dict[str, Delta]:
-        arrive, leave, change = (F.col(_FATE) == kind * self.batches + number for kind in range(3))
-        found = {}
-        for name, rows in self._touched.items():
-            found[name] = Delta(
-                rows.filter(leave | change).drop(_FATE),
-                rows.filter(arrive | change).select(*_updated(name, rows, change)),
-            )
-        return found
+        def rows(name: str, what: str) -> DataFrame:
+            files = self._written / name / what / f"{_BATCH}={number}"
+            return self._spark.read.parquet(str(files)) if files.exists() else self._table(name).limit(0)
+
+        return {name: Delta(rows(name, "deleted"), rows(name, "inserted")) for name in _KEYS}
 
     @cached_property
-    def _touched(self) -> dict[str, DataFrame]:
-        """All rows that any batch touches, kept at hand."""
-        found = {}
+    def _written(self) -> Path:
+        """The folder with all batches, by table and by what becomes of the rows."""
+        folder = Path(tempfile.mkdtemp(prefix="viewmill-batches-"))
+        self._folders.callback(shutil.rmtree, folder, ignore_errors=True)
+        number = F.pmod(F.col(_FATE), F.lit(self.batches)).alias(_BATCH)
         for name, key in _KEYS.items():
-            rows = self._table(name).withColumn(_FATE, self._fate(F.col(key))).filter(F.col(_FATE) >= 0).cache()
-            rows.count()
-            found[name] = rows
-        return found
+            rows = self._table(name).withColumn(_FATE, self._fate(F.col(key))).filter(F.col(_FATE) >= 0)
+            same = [F.col(column) for column in rows.drop(_FATE).columns]
+            new = _updated(name, rows, self._changing)
+            for what, where, columns in (("deleted", ~self._arriving, same), ("inserted", ~self._leaving, new)):
+                found = rows.filter(where).select(*columns, number).repartition(_FILES)
+                found.write.partitionBy(_BATCH).parquet(str(folder / name / what))
+        return folder
 
-    def release(self) -> None:
-        for rows in self._touched.values():
-            rows.unpersist()
+    def close(self) -> None:
+        """Remove the batches."""
+        self._folders.close()
 
     # --- fates: a number for every kind and batch, -1 for what stays
 

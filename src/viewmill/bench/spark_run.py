@@ -1,9 +1,9 @@
 """Refreshing views on Spark against computing them anew with Spark SQL on cached tables, in one run on one machine.
 
-Batches insert, update and delete orders, their items, and offers of parts (`spark_data.py`). They are cached DataFrames
-when the clock starts, as the tables are that Spark SQL computes from, of which only columns that a query reads are
-cached. The first three batches of a mill and the first run of a query are not counted. In the end every view is
-compared with Spark SQL's answer.
+Batches insert, update and delete orders, their items, and offers of parts (`spark_data.py`). They come as files of
+Parquet, and are cached when the clock starts, as the tables are that Spark SQL computes from, of which only columns
+that a query reads are cached. The first eight batches of a mill and the first run of a query are not counted. In the
+end every view is compared with Spark SQL's answer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -34,8 +35,8 @@ from viewmill.spark_mill import SparkMill
 
 T = TypeVar("T")
 
-_WARM_UP = 3
-"""Batches that are not measured: the first ones in a JVM take longer, as the first run of a query does."""
+_WARM_UP = 8
+"""Batches that are not measured: a JVM compiles what it runs often, as long as it finds more of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +150,9 @@ class SparkBenchmark:
         plan = self._plan
         run = SparkRun(plan.scale, plan.share, plan.buckets, asdict(here()))
         # The largest comes last: a JVM that has just started is still compiling what Spark plans with.
-        measured = {place: self._refreshed(run, *plan.mills[place]) for place in plan.order}
+        with closing(self._tables):
+            measured = {place: self._refreshed(run, *plan.mills[place]) for place in plan.order}
         found = [measured[place] for place in range(len(plan.mills))]
-        self._tables.release()
         answers = self._computed_anew(run)
         for refresh, views in found:
             for name, view in views.items():
