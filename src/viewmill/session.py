@@ -14,11 +14,11 @@ then (`engines/local/gate.py`), and rows of tables change when all stores have.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
-from threading import Condition
 from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never, overload
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from viewmill.engines.local.pending import Pending
 from viewmill.engines.local.warming import warm_up
 from viewmill.errors import BindError, DataError, UnsupportedError
 from viewmill.intake import Row
+from viewmill.interrupts import uninterrupted
 from viewmill.output import Presentation, present
 from viewmill.recompute import by_engine, by_reference, kept_rows, recompute
 from viewmill.result import Result
@@ -116,7 +117,6 @@ class Mill(Scripted):
     def __init__(self, *, dialect: str = "spark") -> None:
         super().__init__(dialect=dialect)
         self._gate = Gate()
-        self._settled = Condition(self._gate.lock)
         self._is_settled = True  # tables are as the stores are, or as they were before the batch under way
         self._engine = LocalEngine(gate=self._gate)
         self._subscriptions = Subscriptions()
@@ -134,10 +134,10 @@ class Mill(Scripted):
     def _alone(self) -> Iterator[None]:
         """Nobody else changes the mill, but others may read it."""
         with self._lock:
-            with self._gate.lock:  # who is on the quick way has left it
-                self._quick = {}
             self._entered += 1
             try:
+                with self._gate.lock:  # who is on the quick way has left it
+                    self._quick = {}
                 yield
             finally:
                 self._entered -= 1
@@ -148,7 +148,7 @@ class Mill(Scripted):
         return nullcontext() if isinstance(statement, Select | Explain) else self._alone()
 
     def _install(self, definitions: Definitions, words: str) -> None:
-        with self._gate:
+        with self._gate.lock, self._gate.writing():
             if definitions.program is not self._definitions.program:
                 self._engine = self._engine_for(definitions)
             for name in self._subscriptions.followed:
@@ -266,7 +266,7 @@ class Mill(Scripted):
             is_plain = type(data) is pa.RecordBatch or type(data) is pa.Table
             if keeps_rows or not is_plain or not weight or (only_grows and weight < 0):
                 return False
-            with self._alone(), self._gate:
+            with self._alone(), self._gate.lock, self._gate.writing():
                 way = (ways or found()) if self._ways is valid else None
                 if way is None or not way.take_columns(data, weight):
                     return False
@@ -279,7 +279,7 @@ class Mill(Scripted):
             nonlocal ways
             ways = engine.quick(table.info.name)
             if ways is None:
-                del valid[table.info.name]
+                valid.pop(table.info.name, None)
             return ways
 
         return quick
@@ -308,23 +308,22 @@ class Mill(Scripted):
         followed = self._subscriptions.followed
         before = {name: self.read(name) for name in followed if self._definitions.views[name].presentation.cuts}
         try:
-            with self._gate:
+            with self._gate.lock, self._gate.writing():
                 changed = self._applied(changes, pending, frozenset(followed))
                 self._version += 1
-                self._state += 1
                 self._is_settled = False
         except BaseException:
             self._renew_quick()  # the engine may be another
             raise
         try:
-            for name, rows in changes.items():
-                self._definitions.tables[name].commit(rows)
-            for change in pending:
-                self._definitions.tables[change.relation].touched = True
+            with uninterrupted():
+                for name, rows in changes.items():
+                    self._definitions.tables[name].commit(rows)
+                for change in pending:
+                    self._definitions.tables[change.relation].touched = True
         finally:
-            with self._settled:
-                self._is_settled = True
-                self._settled.notify_all()
+            self._state += 1  # now: a batch that was begun meanwhile has seen some of the rows
+            self._is_settled = True
         if not self._ways or not self._engine.is_compiled:
             self._renew_quick()
         self._subscriptions.notify({name: self._changes(name, changed[name], before.get(name)) for name in followed})
@@ -430,12 +429,12 @@ class Mill(Scripted):
         while True:
             definitions = self._definitions
             definition = definitions.query(query)
+            needs_tables = not definition.reads.isdisjoint(definitions.tables)
             with self._gate.reading():
-                if not definition.reads.isdisjoint(definitions.tables):
-                    self._settled.wait_for(lambda: self._is_settled)
-                if self._definitions is definitions:
+                if self._definitions is definitions and (self._is_settled or not needs_tables):
                     read, version = self._readable(definition), self._version
                     break
+            time.sleep(0.001)
         rows = present(by_engine(definition, definitions, read), definition.presentation)
         return Result(definition.columns, tuple(rows), version)
 

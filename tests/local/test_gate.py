@@ -5,18 +5,22 @@ Readers are made to come at each pause, in Python and in compiled code; so what 
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from random import Random
 
 import pyarrow as pa
 import pytest
 
 import viewmill
+from viewmill.engines.local import run
 from viewmill.engines.local.gate import WAITING, Gate
+from viewmill.engines.local.many import Group
+from viewmill.tables import BaseTable
 
 TABLES = """
     CREATE TABLE r (id BIGINT PRIMARY KEY, a INT, b INT, s STRING, x DECIMAL(12, 2));
@@ -83,7 +87,7 @@ class Visitors:
 
     def visit(self, gate: Gate) -> None:
         self.pauses += 1
-        if self.mill is None or not self.before or self.pauses % self.every or gate._held != 1:
+        if self.mill is None or not self.before or self.pauses % self.every or not gate._is_held:
             return
         with gate.opened():
             self.visits += 1
@@ -234,19 +238,122 @@ def _in_a_batch(mill: viewmill.Mill, random: Random) -> None:
         batch.insert("t", columns_of(random, 9_000))
 
 
+def test_a_reader_who_is_interrupted_leaves_the_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes while a reader has the old weights in place, in the middle of somebody else's batch."""
+    mill = viewmill.connect()
+    mill.sql("CREATE TABLE t (a INT, c INT) WITH (stored = false)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT a, sum(c) AS c FROM t GROUP BY a")
+    random, came = Random(13), []
+    first, second = columns_of(random, 9_000), columns_of(random, 9_000)
+    mill.insert("t", first)
+    swap = run.swap_weights
+
+    def interrupted(pools: Group) -> None:
+        swap(pools)
+        if pools and not came:
+            came.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(run, "swap_weights", interrupted)
+
+    def read(gate: Gate) -> None:
+        if gate._is_held and not came:
+            with gate.opened(), suppress(KeyboardInterrupt):
+                mill.read("v")
+            gate._words[WAITING] = 1
+
+    monkeypatch.setattr(Gate, "pause", read)
+    mill._gate._words[WAITING] = 1
+    mill.insert("t", second)
+    assert came
+    expected = Counter[int]()
+    for one in (first, second):
+        for a, c in zip(one["a"].to_pylist(), one["c"].to_pylist(), strict=True):
+            expected[a] += c
+    assert dict(mill.read("v").rows) == dict(expected)
+
+
+def test_a_batch_that_begins_while_tables_change_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has seen some of their rows."""
+    mill = viewmill.connect()
+    mill.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
+    commit, begun = BaseTable.commit, []
+
+    def half(table: BaseTable, changes: dict[tuple[object, ...], int]) -> None:
+        some = dict(list(changes.items())[:1])
+        commit(table, some)
+        if not begun:
+            begun.append(mill.batch())
+            begun[0].overwrite("t", [(7,)])
+        commit(table, {row: weight for row, weight in changes.items() if row not in some})
+
+    monkeypatch.setattr(BaseTable, "commit", half)
+    mill.insert("t", [(1,), (2,), (3,)])
+    with pytest.raises(viewmill.DataError, match="changed while this batch was open"), begun[0]:
+        pass
+    assert list(mill.read("v")) == [(3,)]
+
+
+def test_making_a_view_beside_a_reader_who_makes_strings() -> None:
+    """Both enter texts into the dictionary."""
+    mill = viewmill.connect()
+    mill.sql("CREATE TABLE r (s STRING, t STRING)")
+    mill.sql("CREATE MATERIALIZED VIEW a AS SELECT s, upper(s) AS u, count(*) AS n FROM r GROUP BY s")
+    mill.insert("r", pa.table({"s": [f"s{i}" for i in range(30_000)], "t": [f"t{i}" for i in range(30_000)]}))
+    over = threading.Event()
+
+    def make() -> None:
+        try:
+            for name in "bcd":
+                mill.sql(f"CREATE MATERIALIZED VIEW {name} AS SELECT concat(t, '{name}') AS t, s FROM r")
+        finally:
+            over.set()
+
+    def read() -> None:
+        while not over.is_set():
+            assert all(row[1] == row[0].upper() for row in mill.read("a"))
+
+    _together(make, read)
+    assert {row[0] for row in mill.read("d")} == {f"t{i}d" for i in range(30_000)}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # which is what ctypes makes of it
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.1, 0.15, 0.2])
+def test_interrupted_while_pools_grow(seconds: float) -> None:
+    """Python may raise it in a callback of compiled code, before its first step. It is not lost, nor half done."""
+    mill = viewmill.connect()
+    mill.sql("CREATE TABLE t (a INT, c INT) WITH (stored = false)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT a, sum(c) AS c FROM t GROUP BY a")
+
+    def rows(count: int) -> pa.Table:
+        return pa.table({"a": pa.array(range(count), pa.int32()), "c": pa.array([1] * count, pa.int32())})
+
+    mill.insert("t", rows(2_000))
+    many, timer = rows(500_000), threading.Timer(seconds, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        mill.insert("t", many)
+        timer.join()
+        time.sleep(5)
+    expected = 500_000 if mill.version == 2 else 2_000
+    assert len(mill.view("v")) == expected
+    mill.insert("t", rows(10))
+    assert len(mill.view("v")) == expected
+
+
 # --- threads
 
 
 def _together(*work: Callable[[], None], seconds: float = 60) -> None:
     failures: list[BaseException] = []
 
-    def run(one: Callable[[], None]) -> None:
+    def tried(one: Callable[[], None]) -> None:
         try:
             one()
         except BaseException as failure:
             failures.append(failure)
 
-    threads = [threading.Thread(target=run, args=(one,), daemon=True) for one in work]
+    threads = [threading.Thread(target=tried, args=(one,), daemon=True) for one in work]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -314,7 +421,7 @@ def test_writers_are_not_kept_out_by_readers() -> None:
     def write() -> None:
         nonlocal turns
         try:
-            with gate:
+            with gate.lock, gate.writing():
                 end = time.monotonic() + 20
                 while turns < 5 and time.monotonic() < end:
                     before = gate._left

@@ -12,23 +12,15 @@ from __future__ import annotations
 import decimal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from viewmill.algebra.functions import EXACT
 from viewmill.algebra.nodes import Expr
 from viewmill.algebra.schema import deltas, relations
 from viewmill.engines.interpreter.expressions import Run, compile_expr
+from viewmill.engines.interpreter.pauses import nothing, paused
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.program.nodes import EMPTY, Program, Statement, Store, ViewPlan
 from viewmill.program.order import order
-
-Item = TypeVar("Item")
-
-_SOME = 1024  # rows between two pauses
-
-
-def nothing() -> None:
-    """A pause that nobody needs."""
 
 
 class Interpreter:
@@ -135,12 +127,12 @@ class Interpreter:
             return
         table = self._tables[s.target]
         if s.op == ":=":
-            for row in self.paused([row for row in table.rows if row not in rows]):
+            for row in paused([row for row in table.rows if row not in rows], self._pause):
                 self._set(s.target, row, 0)
-            for row, weight in self.paused(rows.items()):
+            for row, weight in paused(rows.items(), self._pause):
                 self._set(s.target, row, weight)
         else:
-            for row, weight in self.paused(rows.items()):
+            for row, weight in paused(rows.items(), self._pause):
                 self._set(s.target, row, table.rows.get(row, 0) + weight)
 
     def _set(self, name: str, row: Row, weight: Number) -> None:
@@ -197,7 +189,7 @@ class Interpreter:
 
     def _found(self, expr: Expr, names: tuple[str, ...], state: State) -> Rows:
         """As `_rows`, with pauses."""
-        return _total(self.paused(self._run_of(expr)(state, {})), names)
+        return _total(paused(self._run_of(expr)(state, {}), self._pause), names)
 
     def _rows(self, expr: Expr, names: tuple[str, ...], state: State) -> Rows:
         return _total(self._run_of(expr)(state, {}), names)
@@ -207,13 +199,6 @@ class Interpreter:
         if run is None:
             run = self._runs[expr] = compile_expr(expr)
         return run
-
-    def paused(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The same, with a pause now and then."""
-        for number, item in enumerate(items):
-            if not number % _SOME:
-                self._pause()
-            yield item
 
 
 def _total(found: Iterable[tuple[Mapping[str, object], Number]], names: tuple[str, ...]) -> Rows:

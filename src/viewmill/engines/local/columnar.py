@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from viewmill.arrow import arrow_type
 from viewmill.catalog import ColumnInfo, RelationInfo
-from viewmill.engines.interpreter.engine import nothing
+from viewmill.engines.interpreter.pauses import nothing
 from viewmill.engines.local import column_loops as loops
 from viewmill.engines.local.columns import (
     Column,

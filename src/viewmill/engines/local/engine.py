@@ -56,8 +56,7 @@ class LocalEngine:
         filler._tables = dict(self._tables)
         filler.install(program, tables)
         if self._fast is not None:
-            with self._gate.opened():
-                self._fast = self._fast.extended(program, catalog, filler._tables)
+            self._fast = self._fast.extended(program, catalog, filler._tables)
         else:
             self._slow = filler
         self.program, self._catalog = program, catalog

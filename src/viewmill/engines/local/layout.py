@@ -28,13 +28,14 @@ ENTRY_LIMIT = 17  # how many it has room for; -1: nothing is journalled
 MASK = 18  # number of slots, less one
 EMITTED = 19  # rows in OUT
 OUT_LIMIT = 20  # how many it has room for
-GROW = 21  # address of grow(pool, what): what is one of the words below; returns flags
+GROW = 21  # address of grow(pool, what): what is one of the words below
 POOL = 22  # the pool's number, for `grow`
 SLICES = 23  # how many slice indexes there are
 CAPACITY = 24  # records that KEYS, LIVE and LINKS have room for
 SLOT_ROOM = 25  # words of memory at SLOTS; the table in use may be smaller
 OUT_PEAK = 26  # the most rows merged at once in this batch
 NEEDED = 27  # set before calling `grow`: for how many more rows there must be room. For OUT, 0 means twice as many
+GROWN = -1  # what NEEDED is after `grow`, if it has done what was asked
 
 # Addresses of the C functions in kernels.py, to be called as f(block, 0)
 MERGE = 28

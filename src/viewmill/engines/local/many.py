@@ -10,7 +10,7 @@ from viewmill.engines.local.indexes import Ints, address
 from viewmill.engines.local.layout import BEGIN, MERGE
 from viewmill.engines.local.libraries import Library
 from viewmill.engines.local.pools import Pool
-from viewmill.engines.local.raw import Int, call, peek
+from viewmill.engines.local.raw import FULL, Int, call, peek
 from viewmill.engines.local.wordcode import words
 
 TRIGGERS = Library("triggers")
@@ -73,10 +73,10 @@ class Group:
             call_each.brief(self.address, len(self.pools), word, 0)
 
     def check(self, flags: int) -> None:
-        """Raise what the flags stand for, if it is memory that could not be had."""
-        for pool in self.pools:
-            if pool.failure is not None:
-                pool.check(flags)
+        """Raise why memory could not be had, if the flags say so."""
+        if flags & FULL:
+            failed = next((pool for pool in self.pools if pool.failure is not None), self.pools[0])
+            failed.check(FULL)
 
 
 class Schedule:

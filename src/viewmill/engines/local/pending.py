@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewmill.catalog import RelationInfo
+from viewmill.engines.interpreter.pauses import paused
 from viewmill.engines.interpreter.tables import Row
 from viewmill.engines.local.values import encode
 from viewmill.intake import whole_rows
@@ -37,9 +38,6 @@ class Pending(Protocol):
         """The net change, row by row."""
 
 
-_SOME = 1024  # rows between two pauses
-
-
 class PendingRows:
     """Rows with weights other than 0, each once."""
 
@@ -60,12 +58,9 @@ class PendingRows:
 
         columns, rows, words = self._info.columns, self.count, [0] * (2 * len(self._info.columns) + 2)
         used = [i for i, column in enumerate(columns) if column.name in taker.used]
-        codes: list[int] = []
-        for i in used:
-            left = iter(self._rows)
-            while some := list(itertools.islice(left, _SOME)):
-                codes += [encode(row[i], columns[i].type, taker.dictionary) for row in some]
-                taker.pause()
+        codes = [
+            encode(row[i], columns[i].type, taker.dictionary) for i in used for row in paused(self._rows, taker.pause)
+        ]
         codes += self._rows.values()
         memory = np.array(codes, np.int64)  # in one piece, since most batches of rows are small
         start = memory.ctypes.data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewmill.engines.local.gate import NUMBER, PAUSE, WAITING
+from viewmill.engines.local.gate import INTERRUPTED, NUMBER, PAUSE, PAUSED, WAITING
 from viewmill.engines.local.raw import CHUNK, Int, call, peek, poke
 from viewmill.engines.local.wordcode import inlined_words, words
 
@@ -20,7 +20,10 @@ def let_in(flags: Int) -> None:
     gate = peek(flags, GATE)
     # What has failed is undone soon; until then, what readers compute must not be taken for it.
     if gate != 0 and peek(gate, WAITING) != 0 and peek(flags, FLAGS) == 0:
-        poke(flags, FLAGS, call(peek(gate, PAUSE), peek(gate, NUMBER)))
+        poke(gate, PAUSED, 0)
+        call(peek(gate, PAUSE), peek(gate, NUMBER))
+        if peek(gate, PAUSED) == 0:
+            poke(flags, FLAGS, INTERRUPTED)
 
 
 @inlined_words

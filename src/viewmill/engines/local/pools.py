@@ -27,6 +27,7 @@ import ctypes
 import itertools
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -45,6 +46,7 @@ from viewmill.engines.local.ordered import Order, OrderedIndex
 from viewmill.engines.local.raw import FULL, OVERFLOW
 from viewmill.engines.local.tables import SMALLEST_TABLE, load_limit
 from viewmill.errors import DataError, InternalError
+from viewmill.interrupts import uninterrupted
 
 SMALLEST_POOL = 8
 # A slot keeps the record number in 32 bits, and a table has at most 2**32 slots.
@@ -266,7 +268,7 @@ class Pool:
         """Raise what the flags of compiled code stand for, if this pool raised them."""
         if flags & FULL:
             failure, self.failure = self.failure, None
-            raise failure or InternalError("a pool that should grow is not there")
+            raise failure or KeyboardInterrupt  # which came before anything could be kept
         if flags & OVERFLOW:
             raise WeightOverflow
 
@@ -433,7 +435,8 @@ class Pool:
     def _grow(self, what: int, needed: int) -> None:
         match what:
             case layout.LOOK_AHEAD:
-                self._look_ahead()
+                with suppress(Exception):  # there is no need for it
+                    self._look_ahead()
             case layout.GROW_RECORDS:
                 self._grow_records(needed)
             case layout.GROW_JOURNAL:
@@ -579,15 +582,19 @@ _POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
 
 
 def _grow(number: int, what: int) -> int:
-    """Called by compiled code, which knows no exceptions: what goes wrong is kept for `Pool.check`."""
+    """Called by compiled code, which knows no exceptions: what goes wrong is kept for `Pool.check`.
+
+    Somebody may have interrupted us by then, which Python raises before our first step. So it counts what is written.
+    """
     pool = _POOLS.get(number)
     if pool is None:
-        return FULL
+        return 0
     try:
-        pool.grow(what)
+        with uninterrupted():
+            pool.grow(what)
+        pool.arrays.block[layout.NEEDED] = layout.GROWN
     except BaseException as error:
         pool.failure = error
-        return FULL
     return 0
 
 

@@ -19,6 +19,7 @@ from viewmill.engines.local.layout import (
     GROW,
     GROW_JOURNAL,
     GROW_RECORDS,
+    GROWN,
     HIGH,
     INDEXED,
     JOURNAL,
@@ -38,7 +39,7 @@ from viewmill.engines.local.layout import (
     WEIGHTS,
     WIDTH,
 )
-from viewmill.engines.local.raw import Int, call, peek, poke, poke_byte
+from viewmill.engines.local.raw import FULL, Int, call, peek, poke, poke_byte
 from viewmill.engines.local.tables import erase_at, fill_with_zeros, limit_of, mask_for, place_for, place_of
 from viewmill.engines.local.wordcode import inlined_words, words
 
@@ -78,7 +79,8 @@ def tag_of_record(block: Int, record: Int) -> Int:
 def grow(block: Int, what: Int, needed: Int) -> Int:
     """Ask the owner of the pool for room. Every address in the block may be another after this."""
     poke(block, NEEDED, needed)
-    return call(peek(block, GROW), peek(block, POOL), what)
+    call(peek(block, GROW), peek(block, POOL), what)
+    return 0 if peek(block, NEEDED) == GROWN else FULL
 
 
 @words
@@ -86,7 +88,9 @@ def room_for_records(block: Int, rows: Int) -> Int:
     """Make room for so many new records. Returns flags."""
     wanted = peek(block, INDEXED) + rows
     if wanted > peek(block, SOON):
-        grow(block, LOOK_AHEAD, rows)
+        full = grow(block, LOOK_AHEAD, rows)
+        if full:
+            return full
     if wanted <= peek(block, LIMIT):
         return 0
     if wanted <= peek(block, CAPACITY) and wanted <= limit_of(peek(block, SLOT_ROOM) - 1):

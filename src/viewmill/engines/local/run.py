@@ -21,6 +21,7 @@ from viewmill.algebra.functions import EXACT
 from viewmill.algebra.schema import relations
 from viewmill.catalog import Catalog
 from viewmill.engines.interpreter.engine import Interpreter
+from viewmill.engines.interpreter.pauses import paused
 from viewmill.engines.interpreter.tables import Number, Row, Rows, State, Table
 from viewmill.engines.local import layout
 from viewmill.engines.local.anew import Anew
@@ -45,7 +46,6 @@ from viewmill.engines.local.sources import Source
 from viewmill.engines.local.string_tables import FAILED, StringTables
 from viewmill.engines.local.triggers import TriggerPlan, interpreted_trigger, plan_reading
 from viewmill.engines.local.watching import Request, Watch, run_request, swap_weights
-from viewmill.errors import InternalError
 from viewmill.program.nodes import Program, Statement, Store, ViewPlan
 from viewmill.types import Type
 
@@ -133,12 +133,13 @@ class CompiledEngine:
         pool = Pool(len(lanes[0].keys), doubles(placed, name), memory=self._memory)
         rows: dict[Row, list[int]] = {}
         for source in lanes:
-            for row, weight in tables[source.name].rows.items():
+            for row, weight in paused(tables[source.name].rows.items(), self._gate.pause):
                 codes = rows.setdefault(row, [0] * len(lanes))
                 codes[source.lane] = weight_code(weight, source.weight)
         table = PoolTable(lanes[0], pool, self.dictionary)
-        keys = np.array([table.codes(row)[0] for row in rows], np.int64).reshape(len(rows), pool.width)
-        pool.fill(keys, np.array(list(rows.values()), np.int64).reshape(len(rows), pool.lanes))
+        keys = np.array([table.codes(row)[0] for row in paused(rows, self._gate.pause)], np.int64)
+        weights = np.array(list(rows.values()), np.int64)
+        pool.fill(keys.reshape(len(rows), pool.width), weights.reshape(len(rows), pool.lanes))
         return pool
 
     # --- reading
@@ -298,7 +299,7 @@ class CompiledEngine:
         def undo(failed: int) -> bool:
             request.changing.call(layout.ROLLBACK)
             try:
-                request.changing.check(failed)
+                Group((*request.changing.pools, *trigger.temporary.pools)).check(failed)
             finally:
                 self._forget()
             return False
@@ -414,7 +415,7 @@ class CompiledEngine:
             for store, rows in rest if not flags else ():
                 self._add(store, rows)
         if flags:
-            trigger.targets.check(flags)
+            Group((*trigger.targets.pools, *trigger.temporary.pools)).check(flags)
             self._forget()
             raise Declined
         return lets
@@ -430,11 +431,11 @@ class CompiledEngine:
         """What compiled code complained about is left to the interpreter, but that somebody interrupts us."""
         flags = int(self._flags[0] | self._quiet[0])
         self._flags[0] = self._quiet[0] = 0
-        if flags & FAILED:
-            self.strings.failure()
+        if flags & FAILED and isinstance(failure := self.strings.failure(), KeyboardInterrupt):
+            raise failure
         if flags & INTERRUPTED:
-            failure, self._gate.failure = self._gate.failure, None
-            raise failure or InternalError("interrupted by nobody")
+            error, self._gate.failure = self._gate.failure, None
+            raise error or KeyboardInterrupt
 
     def _interpret(self, trigger: Ready, pending: Pending) -> tuple[list[tuple[str, Rows]], Mapping[str, Table]]:
         """The statements without compiled code, on the state before the batch: what stores gain, and `let`s."""
@@ -457,7 +458,7 @@ class CompiledEngine:
         table = self._slow._tables[store]
         assert isinstance(table, PoolTable)
         self._dirty.setdefault(("store", table.source.pool), Group([table.pool]))
-        for row, weight in self._slow.paused(rows.items()):
+        for row, weight in paused(rows.items(), self._gate.pause):
             table.set(row, table.rows.get(row, 0) + weight)
 
     def _assign(self, trigger: Ready, s: Statement) -> None:
@@ -467,13 +468,13 @@ class CompiledEngine:
         schedule = trigger.assigned.get(s.target)
         if schedule is None:
             rows = self._slow._found(s.expr, s.vars, State(self._slow._tables, {}))
-            for row in self._slow.paused([row for row in table.rows if row not in rows]):
+            for row in paused([row for row in table.rows if row not in rows], self._gate.pause):
                 table.set(row, 0)
-            for row, weight in self._slow.paused(rows.items()):
+            for row, weight in paused(rows.items(), self._gate.pause):
                 table.set(row, weight)
             return
         if run_schedule(schedule.address, 0, 0, self._flags_at, 0, 0):
-            table.pool.check(int(self._flags[0]) if table.pool.failure is not None else 0)
+            Group((table.pool, *trigger.temporary.pools)).check(int(self._flags[0]))
             self._forget()
             raise Declined
 

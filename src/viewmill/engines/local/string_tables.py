@@ -27,7 +27,7 @@ from viewmill.engines.local.scalars import NULL
 from viewmill.engines.local.string_arrays import TEXT, BeyondAscii, CannotVectorise, evaluate_texts, is_ascii
 from viewmill.engines.local.values import encode
 from viewmill.engines.local.wordcode import words
-from viewmill.errors import DataError, InternalError
+from viewmill.errors import DataError
 from viewmill.numbers import numbers
 from viewmill.types import STRING, Type
 
@@ -56,6 +56,7 @@ def look_up(table: Int, code: Int, flags: Int) -> Int:
         word = peek(peek(table, _WORDS), at)
         if word != UNKNOWN:
             return word
+    poke(table, _FAILED, 1)  # until we are told otherwise
     word = call(peek(table, _MISS), peek(table, _NUMBER), code)
     if peek(table, _FAILED) != 0:
         poke(flags, 0, peek(flags, 0) | FAILED)
@@ -68,7 +69,7 @@ class StringTable:
     def __init__(self, function: Scalar, type_: Type, dictionary: Dictionary) -> None:
         self.function = function
         self.type = type_
-        self.error: Exception | None = None  # the first one that a look-up met
+        self.error: BaseException | None = None  # the first one that a look-up met
         self._dictionary = dictionary
         self._words = np.full(1, UNKNOWN, np.int64)
         self._block = np.zeros(5, np.int64)
@@ -142,10 +143,12 @@ class StringTable:
             self._misses += 1
             if code != NULL and self._vectorised:
                 self._read_ahead(code)
-            return self.word(code)
-        except Exception as error:
+            word = self.word(code)
+            if self.error is None:
+                self._block[_FAILED] = 0
+            return word
+        except BaseException as error:
             self.error = self.error or error
-            self._block[_FAILED] = 1
             return NULL
 
     def _read_ahead(self, code: int) -> None:
@@ -155,7 +158,7 @@ class StringTable:
         # What this or other functions have made is computed only if it is asked for, and binaries are no texts.
         self._compute(codes[self._dictionary.marks(codes) == 0])
 
-    def forgotten_error(self) -> Exception | None:
+    def forgotten_error(self) -> BaseException | None:
         error, self.error = self.error, None
         self._block[_FAILED] = 0
         return error
@@ -186,10 +189,13 @@ class StringTables:
             found = self._tables[function, type_] = StringTable(function, type_, self._dictionary)
         return found
 
-    def failure(self) -> Exception:
-        """The error behind the flag `FAILED`, which is then forgotten."""
+    def failure(self) -> BaseException:
+        """The error behind the flag `FAILED`, which is then forgotten.
+
+        If there is none, we were interrupted before it could be kept: Python raises that before a call's first step.
+        """
         errors = [error for table in self._tables.values() if (error := table.forgotten_error()) is not None]
-        return errors[0] if errors else InternalError("a function of a string failed, and none has an error")
+        return errors[0] if errors else KeyboardInterrupt()
 
     @property
     def nbytes(self) -> int:

@@ -19,6 +19,7 @@ from viewmill.engines.local.many import TRIGGERS, Group, Schedule, each, schedul
 from viewmill.engines.local.pools import Pool
 from viewmill.engines.local.raw import FULL, Int, call, peek, peek_byte, poke, poke_byte
 from viewmill.engines.local.ready import Ready, Surroundings
+from viewmill.engines.local.records import grow
 from viewmill.engines.local.sources import Source
 from viewmill.engines.local.triggers import plan_changes
 from viewmill.engines.local.wordcode import words
@@ -39,8 +40,7 @@ def _emit_changed(block: Int, lane: Int, target: Int) -> Int:
             continue
         row = peek(target, layout.EMITTED)
         if row == peek(target, layout.OUT_LIMIT):
-            poke(target, layout.NEEDED, 0)
-            if call(peek(target, layout.GROW), peek(target, layout.POOL), layout.GROW_OUT) != 0:
+            if grow(target, layout.GROW_OUT, 0) != 0:
                 return FULL
         out = peek(target, layout.OUT) + 8 * row * (width + 1)
         for column in range(width):
