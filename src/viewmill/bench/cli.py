@@ -127,6 +127,8 @@ def spark(
         folder = data or default_folder()
         some = [_some_queries(names) for names in (together, alone)]
         plan = SparkPlan(some[0], some[1], scale, share, batches, buckets, folder, memory, passes)
+        if output is None:
+            console.print("what is measured is shown, and not written: --output says where", highlight=False)
         with progress_bar(console, plan.steps) as watch:
             run = SparkBenchmark(plan, watch).run()
         for grid in grids(run):
