@@ -230,12 +230,8 @@ class Mill(Scripted):
         It is called a hundred thousand times a second, so it looks up nothing that can be known before. For a single
         row it only takes the gate's lock, which is quicker than to be alone.
         """
-        lock, keeps_rows, engine, only_grows = (
-            self._gate.lock,
-            table.keeps_rows,
-            self._engine,
-            table.info.kind == "stream",
-        )
+        lock, engine = self._gate.lock, self._engine
+        keeps_rows, only_grows = table.keeps_rows, table.info.kind == "stream"
         ways: QuickWays | None = None
 
         def quick(data: object, weight: int) -> bool:
