@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import Random
+from typing import TypeAlias
 
 import pyarrow as pa
 import pytest
@@ -122,6 +123,21 @@ def visitors(monkeypatch: pytest.MonkeyPatch) -> Visitors:
     visitors = Visitors(monkeypatch)
     visitors.mill = made()
     return visitors
+
+
+def _raise_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+Handle: TypeAlias = Callable[[Callable[..., None]], None]
+
+
+@pytest.fixture
+def sigint() -> Iterator[Handle]:
+    """Sets a handler, until the test is over."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda handler: signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.slow
@@ -238,8 +254,9 @@ def _in_a_batch(mill: viewmill.Mill, random: Random) -> None:
         batch.insert("t", columns_of(random, 9_000))
 
 
-def test_a_reader_who_is_interrupted_leaves_the_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_who_is_interrupted_leaves_the_batch_alone(monkeypatch: pytest.MonkeyPatch, sigint: Handle) -> None:
     """Ctrl-C comes while a reader has the old weights in place, in the middle of somebody else's batch."""
+    sigint(signal.default_int_handler)
     mill = viewmill.connect()
     mill.sql("CREATE TABLE t (a INT, c INT) WITH (stored = false)")
     mill.sql("CREATE MATERIALIZED VIEW v AS SELECT a, sum(c) AS c FROM t GROUP BY a")
@@ -319,8 +336,13 @@ def test_making_a_view_beside_a_reader_who_makes_strings() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # which is what ctypes makes of it
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.1, 0.15, 0.2])
-def test_interrupted_while_pools_grow(seconds: float) -> None:
-    """Python may raise it in a callback of compiled code, before its first step. It is not lost, nor half done."""
+@pytest.mark.parametrize("handler", [signal.default_int_handler, _raise_interrupt], ids=["python", "own"])
+def test_interrupted_while_pools_grow(seconds: float, handler: Callable[..., None], sigint: Handle) -> None:
+    """Python may raise it in a callback of compiled code, before its first step. It is not lost, nor half done.
+
+    Others have handlers of their own, Spark for one.
+    """
+    sigint(handler)
     mill = viewmill.connect()
     mill.sql("CREATE TABLE t (a INT, c INT) WITH (stored = false)")
     mill.sql("CREATE MATERIALIZED VIEW v AS SELECT a, sum(c) AS c FROM t GROUP BY a")
