@@ -29,7 +29,7 @@ from viewmill.engines.local.tables import copy_slots as copy_slots_words
 from viewmill.engines.local.tables import record_in
 from viewmill.engines.local.tables import spread_slots as spread_slots_words
 
-POOLS = Library("pools")
+POOLS = Library("pools", branches=True)
 LOOKUPS = Library("lookups")
 """What only Python calls, and mostly nobody: it is compiled when it is needed."""
 

@@ -87,11 +87,15 @@ class CFunction:
 
 
 class Library:
-    def __init__(self, name: str, *, kept: bool = True, waits: bool = False) -> None:
-        """What `waits` for memory, somebody may wait for: if it is long, it is compiled in less time."""
+    def __init__(self, name: str, *, kept: bool = True, waits: bool = False, branches: bool = False) -> None:
+        """What `waits` for memory, somebody may wait for: if it is long, it is compiled in less time.
+
+        What `branches` has loops of a few turns: to unroll them and to make vectors of them gains nothing.
+        """
         self.name = name
         self._kept = kept
         self._waits = waits
+        self._branches = branches
         self._exports: list[WordFunction] = []
         self._code: bytes | None = None
         self._preparing = RLock()
@@ -158,10 +162,21 @@ class Library:
         module = llvm.parse_assembly(assembly)
         module.verify()
         machine = _machine()
-        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=_SPEED))
+        builder = llvm.create_pass_builder(machine, _simple() if self._branches else _thorough())
         few = self._waits and len(assembly) > _LONG
         (_a_few_passes() if few else builder.getModulePassManager()).run(module, builder)
         return cast(bytes, machine.emit_object(module))
+
+
+def _thorough() -> Any:
+    return llvm.create_pipeline_tuning_options(speed_level=_SPEED)
+
+
+def _simple() -> Any:
+    """Loops stay as they are written."""
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_unrolling = options.loop_interleaving = options.loop_vectorization = False
+    return options
 
 
 def _a_few_passes() -> Any:
