@@ -28,7 +28,7 @@ from viewmill.arrow import arrow_schema
 from viewmill.batch import Batch, NetChange
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
-from viewmill.engines.local import LocalEngine
+from viewmill.engines.local.engine import LocalEngine
 from viewmill.engines.local.gate import Gate
 from viewmill.engines.local.pending import Pending
 from viewmill.engines.local.warming import warm_up

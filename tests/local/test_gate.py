@@ -21,6 +21,7 @@ import viewmill
 from viewmill.engines.local import run
 from viewmill.engines.local.gate import WAITING, Gate
 from viewmill.engines.local.many import Group
+from viewmill.engines.local.string_tables import StringTable
 from viewmill.tables import BaseTable
 
 TABLES = """
@@ -361,6 +362,61 @@ def test_interrupted_while_pools_grow(seconds: float, handler: Callable[..., Non
     assert len(mill.view("v")) == expected
     mill.insert("t", rows(10))
     assert len(mill.view("v")) == expected
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # which is what ctypes makes of it
+def test_interrupted_while_a_function_of_strings_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also there Python may raise it before the first step, and what compiled code gets back means nothing."""
+    mill = viewmill.connect()
+    mill.sql("CREATE TABLE t (s STRING) WITH (stored = false)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT upper(s) AS s, count(*) AS n FROM t GROUP BY upper(s)")
+    mill.insert("t", pa.table({"s": [f"s{i}" for i in range(2_000)]}))
+    before, miss, came = everything(mill), StringTable.miss, []
+
+    def interrupted(table: StringTable, code: int) -> int:
+        if not came:
+            came.append(code)
+            raise KeyboardInterrupt
+        return miss(table, code)
+
+    monkeypatch.setattr(StringTable, "cover", lambda table, codes: None)
+    monkeypatch.setattr(StringTable, "miss", interrupted)
+    more = pa.table({"s": [f"t{i}" for i in range(3_000)]})
+    with pytest.raises(KeyboardInterrupt):
+        mill.insert("t", more)
+    assert came
+    assert everything(mill) == before
+    mill.insert("t", more)
+    assert {row[0] for row in mill.read("v")} == {f"S{i}" for i in range(2_000)} | {f"T{i}" for i in range(3_000)}
+
+
+def test_a_writer_who_is_interrupted_on_the_way_back_has_the_gate(sigint: Handle) -> None:
+    """Ctrl-C comes while it waits for a reader. It hears of that when the gate is its own again."""
+    sigint(signal.default_int_handler)
+    gate, inside, leave = Gate(), threading.Event(), threading.Event()
+
+    def read() -> None:
+        with gate.reading():
+            inside.set()
+            leave.wait(10)
+
+    reader = threading.Thread(target=read, daemon=True)
+    timers = [threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]), threading.Timer(0.4, leave.set)]
+    with gate.lock, gate.writing():
+        with pytest.raises(KeyboardInterrupt), gate.opened():
+            reader.start()
+            assert inside.wait(10)
+            for timer in timers:
+                timer.start()
+        assert leave.is_set()
+        assert gate._is_held and not gate.is_opened
+        taken = []
+        other = threading.Thread(target=lambda: taken.append(gate.lock.acquire(blocking=False)))
+        other.start()
+        other.join()
+        assert taken == [False]
+    reader.join(10)
+    assert gate.lock.acquire(blocking=False)
 
 
 # --- threads

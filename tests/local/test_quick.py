@@ -102,3 +102,19 @@ print(list(mill.view("v")))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout.strip(), done.returncode) == ("[(1, 43)]", 0), done.stderr
+
+
+def test_two_threads_find_that_there_is_no_quick_way(monkeypatch):
+    """Both looked it up before either has called it."""
+    monkeypatch.setattr(engine, "COMPILE_AFTER", -1)
+    mill = viewmill.connect()
+    mill.sql("CREATE TABLE t (a INT, x BIGINT) WITH (stored = false)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT a, sum(x) AS x FROM t GROUP BY a")
+    mill.sql("CREATE MATERIALIZED VIEW over AS SELECT sum(x) AS x FROM v")
+    mill.insert("t", [(1, 1), (2, 1)])
+    monkeypatch.setattr(type(mill._engine), "quick", lambda self, table: None)
+    first = second = mill._quick["t"]
+    assert not first([(1, 0)], 1)
+    assert not second([(1, 0)], 1)
+    mill.insert("t", [(1, 5)])
+    assert list(mill.view("over")) == [(7,)]

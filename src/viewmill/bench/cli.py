@@ -46,6 +46,8 @@ QUICK = Preset("tpch-quick", 0.01, "auto", 0.5, 10.0, False)
 Output = Annotated[Path | None, typer.Option(help="Where Markdown, JSON and pictures go.", file_okay=False)]
 Sizes = Annotated[str, typer.Option(help="Rows in a batch; `single` is one row as a tuple.")]
 
+_NOT_WRITTEN = "what is measured is shown, and not written: --output says where"
+
 
 @app.command()
 def tpch(
@@ -91,6 +93,8 @@ def tpch(
         folder = output or (RESULTS if whole else None)
         name = preset.name.format(scale=scale)
         partial = folder / f"{name}.partial.json" if folder else None
+        if folder is None:
+            console.print(_NOT_WRITTEN, highlight=False)
         with progress_bar(console, plan.steps) as watch:
             benchmark = Benchmark(plan, watch, lambda run: write(run, partial) if partial else None)
             with suppress(KeyboardInterrupt):
@@ -128,7 +132,7 @@ def spark(
         some = [_some_queries(names) for names in (together, alone)]
         plan = SparkPlan(some[0], some[1], scale, share, batches, buckets, folder, memory, passes)
         if output is None:
-            console.print("what is measured is shown, and not written: --output says where", highlight=False)
+            console.print(_NOT_WRITTEN, highlight=False)
         with progress_bar(console, plan.steps) as watch:
             run = SparkBenchmark(plan, watch).run()
         for grid in grids(run):

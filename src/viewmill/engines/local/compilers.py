@@ -27,7 +27,8 @@ from viewmill.engines.local.libraries import CFunction
 from viewmill.engines.local.locks import Busy, Lock
 
 _THREADS = 2
-"""Threads of this process: LLVM works on one function while Python writes the next for it."""
+"""Threads of this process, if it is alone: LLVM works on one function while Python writes the next for it. With others
+at work, a second one only takes time from the thread that compiles the libraries (`warming.py`)."""
 _LONG = 60_000
 """Characters of sources from which on another process is worth it."""
 _MOST = 3
@@ -47,9 +48,11 @@ def compile_all(sources: Collection[str]) -> None:
     missing = {source: function for source, function in functions.items() if not function.is_at_hand}
     if len(missing) > 1:
         waiting = deque(sorted(missing, key=len, reverse=True))
-        with _others(waiting, missing), ThreadPoolExecutor(_THREADS) as threads:
-            here = [threads.submit(_compile, waiting, missing) for _ in range(_THREADS)]
-        for thread in here:
+        with _others(waiting, missing) as others:
+            here = 1 if others else _THREADS
+            with ThreadPoolExecutor(here) as threads:
+                working = [threads.submit(_compile, waiting, missing) for _ in range(here)]
+        for thread in working:
             thread.result()
     for function in functions.values():
         function.prepare()
@@ -62,8 +65,10 @@ def _compile(waiting: deque[str], functions: Mapping[str, CFunction]) -> None:
 
 
 @contextmanager
-def _others(waiting: deque[str], functions: Mapping[str, CFunction]) -> Iterator[None]:
-    """Other processes at work. One of those that compile at the same time has them, such as Spark's on one machine."""
+def _others(waiting: deque[str], functions: Mapping[str, CFunction]) -> Iterator[int]:
+    """Other processes at work, and how many. One of those that compile at the same time has them, such as Spark's on one
+    machine.
+    """
     others, lock = list[_Other](), Lock(directory() / "compilers")
     with suppress(OSError, Busy):
         number = _how_many(functions)
@@ -73,7 +78,7 @@ def _others(waiting: deque[str], functions: Mapping[str, CFunction]) -> Iterator
         for _ in range(number):
             others.append(_Other(waiting, functions))
     try:
-        yield
+        yield len(others)
     finally:
         for other in others:
             other.end()

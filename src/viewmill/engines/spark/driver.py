@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from viewmill.distribute.nodes import Plan
 from viewmill.engines.interpreter.tables import Rows
-from viewmill.engines.local import LocalEngine
+from viewmill.engines.local.engine import LocalEngine
 from viewmill.engines.local.pending import Pending, PendingRows
 from viewmill.engines.spark.arrivals import Arrivals
 from viewmill.engines.spark.refusals import StateError
