@@ -66,8 +66,8 @@ def _compile(waiting: deque[str], functions: Mapping[str, CFunction]) -> None:
 
 @contextmanager
 def _others(waiting: deque[str], functions: Mapping[str, CFunction]) -> Iterator[int]:
-    """Other processes at work, and how many. One of those that compile at the same time has them, such as Spark's on one
-    machine.
+    """Other processes at work, and how many. One of those that compile at the same time has them, such as Spark's on
+    one machine.
     """
     others, lock = list[_Other](), Lock(directory() / "compilers")
     with suppress(OSError, Busy):
