@@ -23,7 +23,7 @@ from viewmill.durable.files import Files
 from viewmill.durable.history import Entry
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Row, Rows
-from viewmill.engines.local import LocalEngine
+from viewmill.engines.local.engine import LocalEngine
 from viewmill.engines.local.kept import Kept
 from viewmill.engines.spark.arrivals import from_messages
 from viewmill.engines.spark.driver import DriverState

@@ -10,7 +10,8 @@ from viewmill.algebra.build import product
 from viewmill.algebra.nodes import DeltaRelation, Relation, Value
 from viewmill.algebra.scalars import Const
 from viewmill.catalog import Catalog, ColumnInfo, RelationInfo
-from viewmill.engines.local import LocalEngine, engine
+from viewmill.engines.local import engine
+from viewmill.engines.local.engine import LocalEngine
 from viewmill.engines.local.pending import PendingRows
 from viewmill.program.nodes import Program, Statement, Store, Trigger
 from viewmill.types import BIGINT
