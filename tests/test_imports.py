@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import viewmill
 
 PACKAGE = Path(__file__).parent.parent / "src" / "viewmill"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -78,3 +82,17 @@ def test_reference_evaluator_stands_alone():
         name for name in imports(PACKAGE / "algebra" / "evaluate.py") if name.startswith(("viewmill.", "sqlglot"))
     }
     assert all(name.startswith(("viewmill.algebra.", "viewmill.errors", "viewmill.types")) for name in shared)
+
+
+def test_what_the_package_offers_is_there():
+    assert set(viewmill.__all__) <= set(dir(viewmill))
+    assert all(getattr(viewmill, name).__name__ == name for name in viewmill.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'conect'"):
+        getattr(viewmill, "conect")  # noqa: B009
+
+
+def test_who_only_compiles_does_not_wait_for_the_rest():
+    """A process that helps to compile, while somebody waits for it."""
+    code = "import viewmill.engines.local.compilers, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"sqlglot", "duckdb", "pandas", "pyspark", "viewmill.session"} & set(loaded)
