@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from object_store import object_store
 
 from viewmill.engines.local import engine
 
@@ -53,3 +54,10 @@ def executor(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "COMPILE_AFTER", EXECUTORS[request.param])
         yield request.param
+
+
+@pytest.fixture(scope="session")
+def object_place() -> Iterator[Callable[[], str]]:
+    """Gives an empty place in an object store, another one each time."""
+    with object_store() as place:
+        yield place

@@ -242,7 +242,7 @@ class SparkMill(Scripted):
 
         `trigger` is Spark's: `processingTime="5 seconds"`, or `availableNow=True` to take what is there and end.
         """
-        self._streams.start(self._take, f"{self._engine.files.root}/streams", trigger)
+        self._streams.start(self._take, self._engine.files.for_spark("streams"), trigger)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the streams end; false if they have not in so many seconds. What stopped them is raised."""
@@ -359,7 +359,7 @@ class SparkMill(Scripted):
                 owner,
                 definition.columns,
                 keep=keep,
-                root=self._engine.files.root,
+                checkpoint=self._engine.files,
                 version=self._version,
             )
             return self._sinks.add(sink, self._moment(definition.name, None))

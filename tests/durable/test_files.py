@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -18,7 +21,13 @@ def files(tmp_path: Path) -> Files:
     return Files(str(tmp_path / "mill"))
 
 
-def test_what_was_written_is_read(files):
+@pytest.fixture(params=["disk", "object store"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    return Files(str(tmp_path / "mill") if request.param == "disk" else request.getfixturevalue("object_place")())
+
+
+def test_what_was_written_is_read(anywhere):
+    files = anywhere
     files.write("logs/1/a", b"one")
     files.write("logs/1/a", b"two")
     files.write("logs/1/empty", b"")
@@ -54,7 +63,8 @@ def test_a_shortened_file_is_noticed(files, length):
         files.read("a")
 
 
-def test_a_missing_file_is_named(files):
+def test_a_missing_file_is_named(anywhere):
+    files = anywhere
     with pytest.raises(DamagedFile, match="snapshots/7"):
         files.read("snapshots/7")
 
@@ -65,11 +75,61 @@ def test_a_draft_is_not_a_file(files):
     assert files.names("") == ["a"]
 
 
-def test_what_is_gone_can_be_removed(files):
+def test_what_is_gone_can_be_removed(anywhere):
+    files = anywhere
     files.write("logs/1/a", b"one")
     for name in ("logs/1/a", "logs/1/a", "logs", "logs"):
         files.remove(name)
     assert not files.exists("logs")
+
+
+def test_what_is_there_is_not_created(anywhere):
+    assert anywhere.create("commits/a", b"one")
+    assert not anywhere.create("commits/a", b"two")
+    assert anywhere.read("commits/a") == b"one"
+    assert anywhere.names("commits") == ["a"] and not anywhere.drafts("commits")
+
+
+def test_of_several_who_create_a_file_at_the_same_time_one_does(files):
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(50):
+            start = Barrier(8)
+
+            def create(who: int, name: str = f"commits/{number}", start: Barrier = start) -> bool:
+                start.wait()
+                return files.create(name, bytes([who]))
+
+            done = list(threads.map(create, range(8)))
+            assert done.count(True) == 1
+            assert files.read(f"commits/{number}") == bytes([done.index(True)])
+    assert not files.drafts("commits")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_disk_without_links(files, monkeypatch, known):
+    def no_links(draft, path):
+        raise OSError(errno.EPERM if known else errno.EIO, "not here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    if not known:
+        with pytest.raises(DataError, match="not here"):
+            files.create("a", b"one")
+        assert not files.names("") and not files.drafts("")
+        return
+    assert files.create("a", b"one")
+    assert not files.create("a", b"two")
+    assert files.read("a") == b"one"
+
+
+def test_places_by_other_names(tmp_path):
+    place = Files("s3a://key:secret@bucket/mill?region=eu-west-1")
+    assert place.root == "s3://key:secret@bucket/mill?region=eu-west-1", "as Arrow knows it"
+    assert place.within("tables/a").root == "s3://key:secret@bucket/mill/tables/a?region=eu-west-1"
+    assert str(place) == "s3://bucket/mill"
+    assert (place.for_spark(), place.for_spark("x")) == ("s3a://bucket/mill", "s3a://bucket/mill/x")
+    odd = Files(str(tmp_path / "what?"))
+    assert (str(odd), odd.for_spark("x")) == (str(tmp_path / "what?"), str(tmp_path / "what?" / "x"))
+    assert odd.within("a").root == str(tmp_path / "what?" / "a")
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
@@ -83,12 +143,22 @@ def test_a_place_that_nobody_knows():
         Files("nowhere://x").write("a", b"one")
 
 
-def test_what_is_not_written_to_its_end_is_not_there(files):
-    with pytest.raises(KeyboardInterrupt), files.output("logs/a") as out:
+def test_what_is_not_written_to_its_end_is_not_there(anywhere):
+    with pytest.raises(KeyboardInterrupt), anywhere.output("logs/a") as out:
         out.write(b"half")
         raise KeyboardInterrupt
-    assert not files.exists("logs/a")
-    assert not list(Path(files.path("logs")).iterdir())
+    assert not anywhere.exists("logs/a")
+    assert not anywhere.names("logs") and not anywhere.drafts("logs")
+
+
+def test_what_is_not_written_to_its_end_leaves_what_was_there(anywhere):
+    with anywhere.output("a") as out:
+        out.write(b"whole")
+    with pytest.raises(KeyboardInterrupt), anywhere.output("a") as out:
+        out.write(b"half")
+        raise KeyboardInterrupt
+    with anywhere.input("a") as file:
+        assert file.read() == b"whole"
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_is_before_it_counts(files, monkeypatch):

@@ -12,9 +12,10 @@ from viewmill.durable.history import DRIVER, FORMAT, Commit, Entry, History, sna
 from viewmill.errors import DataError
 
 
-@pytest.fixture
-def history(tmp_path) -> History:
-    return History(Files(str(tmp_path)))
+@pytest.fixture(params=["disk", "object store"])
+def history(request, tmp_path) -> History:
+    place = str(tmp_path) if request.param == "disk" else request.getfixturevalue("object_place")()
+    return History(Files(place))
 
 
 def entry(version: int) -> Entry:
@@ -37,6 +38,19 @@ def test_a_version_is_committed_once(history):
     history.commit(Commit().after(entry(3)))
     with pytest.raises(DataError, match="another mill uses the checkpoint .* committed version 3"):
         history.commit(Commit().after(replace(entry(3), batch="another")))
+
+
+def test_a_mill_that_was_asleep_commits_nothing_where_another_went_on(history):
+    """It has looked before, finds the number free again, since what is old is removed, and is told all the same."""
+    start = Commit().after(entry(1))
+    other, asleep = start.after(entry(2)), start.after(replace(entry(2), batch="another"))
+    for commit in (start, other, newest := other.after(entry(3))):
+        history.commit(commit)
+    history.clean(newest)
+    assert history.files.names("commits") == [f"{newest.number:012d}"]
+    with pytest.raises(DataError, match="another mill uses the checkpoint"):
+        history.commit(asleep)
+    assert history.newest() == newest
 
 
 def test_parts_of_a_batch_are_committed_together(history):

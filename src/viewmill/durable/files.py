@@ -1,19 +1,25 @@
 """Named files in a folder, each whole or not there, each with its checksum.
 
     files = Files("s3://bucket/mill")          or a path, or any other URI that Arrow knows
-    files.write("commits/000012", b"...")
+    files.write("logs/000012", b"...")
+    files.create("commits/000012", b"...")     False if somebody was here first
     files.read("commits/000012")               raises DamagedFile if a byte of it has changed
 
-A file is written under another name and moved where it belongs: who reads a name sees the file complete, also if the
-writer was killed. On a disk of this machine it is on the disk before that, and its name before `write` returns, so that
-what a commit names outlives the machine's power, too. On object stores, where there is no move, a file appears when its
-last byte has arrived.
+A file is written as a draft and gets its name when it is complete: who reads a name sees all of it, also if the writer
+was killed. On a disk of this machine it is on the disk before that, and its name before `write` returns, so that what a
+commit names outlives the machine's power, too.
+
+Object stores have no names to change. There a file appears when its writer ends, and one that was interrupted ends with
+half of it: Arrow has no way to give up what it has begun. A draft is then copied to its name. What nobody looks for
+until something complete names it is written `in_place` instead, which saves the copy (and its limit of 5 GB).
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import re
 import uuid
 import zlib
 from collections.abc import Iterator
@@ -21,6 +27,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import urlsplit, urlunsplit
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -31,17 +38,43 @@ from viewmill.wording import quoted
 _MAGIC = b"VMF1"
 _TRAILER = len(_MAGIC) + 4
 _DRAFT = ".draft"
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # says a disk that does not know them
+_OF_HADOOP = re.compile("^s3[an]://")  # as Spark calls S3
 
 
 class DamagedFile(DataError):
     """A file of ours is not as it was written."""
 
 
+class _Taken(Exception):
+    """Somebody has the name."""
+
+
 class Files:
     """Pickles to where it points."""
 
     def __init__(self, root: str) -> None:
+        root = _OF_HADOOP.sub("s3://", root)
         self.root = root if "://" in root else str(Path(root).absolute())
+
+    def __str__(self) -> str:
+        """As it is told to people: neither keys nor settings that Arrow is given."""
+        if "://" not in self.root:
+            return self.root
+        parts = urlsplit(self.root)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+    def within(self, folder: str) -> Files:
+        """A place below this one."""
+        if "://" not in self.root:
+            return Files(f"{self.root}/{folder}")
+        parts = urlsplit(self.root)
+        return Files(urlunsplit(parts._replace(path=f"{parts.path}/{folder}")))
+
+    def for_spark(self, name: str = "") -> str:
+        """The place, or a name in it, as Spark knows it: keys and settings are those of its own configuration."""
+        path = f"{self}/{name}" if name else str(self)
+        return f"s3a://{path.removeprefix('s3://')}" if path.startswith("s3://") else path
 
     def __reduce__(self) -> tuple[type[Files], tuple[str]]:
         return Files, (self.root,)
@@ -52,7 +85,7 @@ class Files:
             system, path = fs.FileSystem.from_uri(self.root)
         except (pa.ArrowInvalid, OSError, ValueError) as error:
             raise DataError(
-                f"cannot use {quoted(self.root)} as a checkpoint: {_line(error)}",
+                f"cannot use {quoted(str(self))} as a checkpoint: {_line(error)}",
                 hint="give a folder, or a URI that Arrow can write: file://, s3://, gs://, abfs://, hdfs://",
             ) from None
         return system, path
@@ -63,38 +96,81 @@ class Files:
     # --- whole files
 
     def write(self, name: str, data: bytes) -> None:
-        """All of it, or nothing. A file of that name is replaced."""
-        with self.output(name) as out:
-            out.write(data)
-            out.write(_MAGIC + zlib.crc32(data).to_bytes(4, "little"))
+        """All of it, or nothing. A file of that name is replaced. It counts when something names it."""
+        with self.output(name, in_place=True) as out:
+            out.write(_sealed(data))
+
+    def create(self, name: str, data: bytes) -> bool:
+        """The same, unless there is a file of that name: of two who create it at the same time, one does.
+
+        Where a disk knows links, that is. Elsewhere, who looks just before the other is done replaces it.
+        """
+        try:
+            with self._draft(name) as draft:
+                with self._place[0].open_output_stream(draft) as out:
+                    out.write(_sealed(data))
+                self._settle(draft)
+                self._link(draft, self.path(name))
+                self._settle_name(name)
+        except _Taken:
+            return False
+        return True
 
     @contextmanager
-    def output(self, name: str) -> Iterator[BinaryIO]:
-        """A file to write piece by piece, there once the block ends. Who writes it sees to checksums."""
+    def output(self, name: str, *, in_place: bool = False) -> Iterator[BinaryIO]:
+        """A file to write piece by piece, there once the block ends. Who writes it sees to checksums.
+
+        If it is `in_place`, and the block does not end well, an object store may have a part of it.
+        """
+        with self._draft(name, in_place=in_place and not self._moves) as draft:
+            with self._place[0].open_output_stream(draft) as out:
+                yield out
+            if draft != self.path(name):
+                self._settle(draft)
+                self._place[0].move(draft, self.path(name))
+                self._settle_name(name)
+
+    @contextmanager
+    def _draft(self, name: str, *, in_place: bool = False) -> Iterator[str]:
+        """Where a file is written; if it is not its place, what is still there in the end is removed."""
         system, path = self._place[0], self.path(name)
         folder, _, base = path.rpartition("/")
         # Spark does not look at names that start with a dot.
-        draft = f"{folder}/.{base}.{uuid.uuid4().hex}{_DRAFT}" if self._moves else path
+        draft = path if in_place else f"{folder}/.{base}.{uuid.uuid4().hex}{_DRAFT}"
         try:
-            system.create_dir(folder, recursive=True)
-            with system.open_output_stream(draft) as out:
-                yield out
-            if draft != path:
-                self._settle(draft)
-                system.move(draft, path)
-                with suppress(OSError):  # not every file system knows this of folders
-                    self._settle(folder)
-                    self._settle(folder.rpartition("/")[0] or "/")  # the folder may be new, too
-        except BaseException as error:
-            if draft != path:
-                with suppress(OSError):
-                    system.delete_file(draft)
-            if not isinstance(error, OSError):
-                raise
+            if self._moves:  # else there are no folders
+                system.create_dir(folder, recursive=True)
+            yield draft
+        except OSError as error:
             raise DataError(
                 f"cannot write {quoted(path)}: {_line(error)}",
                 hint="the checkpoint must be a place that the driver and every executor can write",
             ) from None
+        finally:
+            if not in_place:
+                with suppress(OSError):
+                    system.delete_file(draft)
+
+    def _link(self, draft: str, path: str) -> None:
+        """A name for a draft, if nobody has it."""
+        if isinstance(self._place[0], fs.LocalFileSystem):
+            try:
+                os.link(draft, path)
+                return
+            except FileExistsError:
+                raise _Taken from None
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+        if self._place[0].get_file_info(path).type != fs.FileType.NotFound:
+            raise _Taken
+        self._place[0].move(draft, path)
+
+    def _settle_name(self, name: str) -> None:
+        folder = self.path(name).rpartition("/")[0]
+        with suppress(OSError):  # not every file system knows this of folders
+            self._settle(folder)
+            self._settle(folder.rpartition("/")[0] or "/")  # the folder may be new, too
 
     def _settle(self, path: str) -> None:
         """Have a file or a folder of this machine written to its disk."""
@@ -172,6 +248,11 @@ class Files:
     @property
     def _moves(self) -> bool:
         return isinstance(self._place[0], fs.LocalFileSystem) or self._place[0].type_name == "hdfs"
+
+
+def _sealed(data: bytes) -> bytes:
+    """With its checksum behind it."""
+    return b"".join((data, _MAGIC, zlib.crc32(data).to_bytes(4, "little")))
 
 
 def _missing(path: str) -> DamagedFile:

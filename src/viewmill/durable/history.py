@@ -135,14 +135,17 @@ class History:
         return _commit(json.loads(self.files.read(name)), self.files.path(name))
 
     def commit(self, commit: Commit) -> None:
-        """From here on the version exists."""
-        others = self.files.names("commits")
-        if others and int(others[-1]) >= commit.number:
+        """From here on the version exists.
+
+        Of two mills that use a checkpoint, one has each number. It may be gone when the other comes, but never before
+        there is a later one.
+        """
+        name, data = f"{commit.number:012d}", json.dumps(asdict(commit)).encode()
+        if not self.files.create(f"commits/{name}", data) or self.files.names("commits")[-1] != name:
             raise DataError(
-                f"another mill uses the checkpoint {quoted(self.files.root)}, and committed version {commit.version}",
+                f"another mill uses the checkpoint {quoted(str(self.files))}, and committed version {commit.version}",
                 hint="one mill at a time may use a checkpoint; connect again to go on from what is there",
             )
-        self.files.write(f"commits/{commit.number:012d}", json.dumps(asdict(commit)).encode())
 
     def clean(self, commit: Commit) -> None:
         """Remove what the commit does not need: older commits, logs, snapshots and programs."""

@@ -28,7 +28,7 @@ from viewmill.engines.spark.handed import local_frame
 from viewmill.errors import BindError, UnsupportedError
 from viewmill.numbers import as_column, numbers
 from viewmill.sinks.latest import Latest
-from viewmill.sinks.parquet import STAGING, Rows, parquet_schema, spark_path, write_file
+from viewmill.sinks.parquet import STAGING, Rows, parquet_schema, write_file
 from viewmill.sinks.sink import Moment
 from viewmill.wording import quoted
 
@@ -72,7 +72,7 @@ class ChangesSink:
     @property
     def shown(self) -> str:
         """Where Spark finds all changes."""
-        return spark_path(self._files)
+        return self._files.for_spark()
 
     def take(self, moment: Moment) -> None:
         version = moment.version

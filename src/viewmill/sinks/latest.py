@@ -101,31 +101,31 @@ def claimed(files: Files, owner: Owner, version: int) -> Latest:
     if latest is None:
         if files.names("") or files.folders(""):
             raise DataError(
-                f"{quoted(files.root)} is not empty, and no view was written there",
+                f"{quoted(str(files))} is not empty, and no view was written there",
                 hint="write the view to a folder of its own",
             )
         latest = Latest(owner)
         latest.write(files)
-    _check(files.root, latest, owner, version)
+    _check(str(files), latest, owner, version)
     return latest
 
 
-def _check(root: str, latest: Latest, owner: Owner, version: int) -> None:
+def _check(place: str, latest: Latest, owner: Owner, version: int) -> None:
     there = latest.owner
     if (there.mill, there.view, there.mode) != (owner.mill, owner.view, owner.mode):
         whose = "of another mill, " if there.mill != owner.mill else ""
         raise DataError(
-            f"{quoted(root)} holds view {quoted(there.view)} {whose}written with mode {quoted(there.mode)}",
+            f"{quoted(place)} holds view {quoted(there.view)} {whose}written with mode {quoted(there.mode)}",
             hint=f"write view {quoted(owner.view)} to another place, or remove what is there",
         )
     if there.columns != owner.columns:
         raise DataError(
-            f"{quoted(root)} holds view {quoted(there.view)} with other columns: {_shown(there)}, not {_shown(owner)}",
+            f"{quoted(place)} holds view {quoted(there.view)} with other columns: {_shown(there)}, not {_shown(owner)}",
             hint="write the view to another place, or remove what is there",
         )
     if latest.version > version:
         raise DataError(
-            f"{quoted(root)} holds version {latest.version} of view {quoted(there.view)}, and the mill is at {version}",
+            f"{quoted(place)} holds version {latest.version} of view {quoted(there.view)}, the mill is at {version}",
             hint="write the view to another place, or remove what is there: the mill has lost batches since",
         )
 

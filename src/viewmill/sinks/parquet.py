@@ -39,9 +39,9 @@ def parquet_schema(columns: Sequence[ColumnInfo]) -> pa.Schema:
 def write_parts(rows: Rows, schema: pa.Schema, files: Files, folder: str) -> None:
     """All rows to files of a folder: at least one, so that a reader finds the columns."""
     if isinstance(rows, pa.Table):
-        _write_file(rows.to_batches(), schema, files, _part(folder, 0))
+        _write_file(rows.to_batches(), schema, files, _part(folder, 0), in_place=True)
     elif not _written(rows, schema, files, folder):
-        _write_file((), schema, files, _part(folder, 0))
+        _write_file((), schema, files, _part(folder, 0), in_place=True)
 
 
 def write_file(rows: Rows, schema: pa.Schema, files: Files, name: str) -> None:
@@ -82,7 +82,8 @@ def _writer(
         if first is None:
             return
         try:
-            rows = _write_file(itertools.chain((first,), some), schema, files, _part(folder, context.partitionId()))
+            part = _part(folder, context.partitionId())
+            rows = _write_file(itertools.chain((first,), some), schema, files, part, in_place=True)
         except ViewmillError as error:
             raise Told(error) from error
         yield pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})
@@ -90,16 +91,12 @@ def _writer(
     return write
 
 
-def _write_file(batches: Iterable[pa.RecordBatch], schema: pa.Schema, files: Files, name: str) -> int:
+def _write_file(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, files: Files, name: str, *, in_place: bool = False
+) -> int:
     rows = 0
-    with files.output(name) as out, pq.ParquetWriter(out, schema) as writer:
+    with files.output(name, in_place=in_place) as out, pq.ParquetWriter(out, schema) as writer:
         for batch in batches:
             writer.write_batch(batch.cast(schema))
             rows += batch.num_rows
     return rows
-
-
-def spark_path(files: Files, name: str = "") -> str:
-    """The same place for Spark, which knows S3 by another name."""
-    path = f"{files.root}/{name}" if name else files.root
-    return f"s3a://{path.removeprefix('s3://')}" if path.startswith("s3://") else path

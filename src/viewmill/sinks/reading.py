@@ -19,8 +19,6 @@ def read_versioned(spark: SparkSession, path: str, *, version: int | None = None
     The rows are those of one version, however many batches are committed before they are read. Only the newest
     versions are kept (`view.write(..., keep=2)`): who still reads one that is removed gets an error, not other rows.
     """
-    from viewmill.sinks.parquet import spark_path  # PySpark is needed by those who use it
-
     files = Files(path)
     latest = read_latest(files)
     if latest is None or latest.owner.mode != "versioned" or not latest.folders:
@@ -28,7 +26,7 @@ def read_versioned(spark: SparkSession, path: str, *, version: int | None = None
             f"{quoted(path)} holds no version of a view",
             hint='write one there with view.write(path, mode="versioned")',
         )
-    return spark.read.parquet(spark_path(files, _folder(latest.folders, path, version).name))
+    return spark.read.parquet(files.for_spark(_folder(latest.folders, path, version).name))
 
 
 def _folder(folders: tuple[Folder, ...], path: str, version: int | None) -> Folder:

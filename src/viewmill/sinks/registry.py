@@ -79,17 +79,17 @@ def open_sink(
     columns: Sequence[ColumnInfo],
     *,
     keep: int,
-    root: str,
+    checkpoint: Files,
     version: int,
 ) -> Sink:
-    """The sink at a path, or under a name of the catalog whose files are then under `root`."""
-    place = os.fspath(target)
+    """The sink at a path, or under a name of the catalog whose files are then in the checkpoint."""
     _check(owner, columns, keep)
     if isinstance(target, str) and is_table(target):
-        files = Files(f"{root}/tables/{target.lower()}")
-        inner = _opened(place, files, owner, columns, keep, version)
-        return TableSink(spark, place, f"{owner.mill} {owner.view} {owner.mode}", inner)
-    return _opened(place, Files(place), owner, columns, keep, version)
+        files = checkpoint.within(f"tables/{target.lower()}")
+        inner = _opened(target, files, owner, columns, keep, version)
+        return TableSink(spark, target, f"{owner.mill} {owner.view} {owner.mode}", inner)
+    files = Files(os.fspath(target))
+    return _opened(str(files), files, owner, columns, keep, version)
 
 
 def _opened(

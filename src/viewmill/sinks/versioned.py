@@ -19,7 +19,7 @@ from dataclasses import replace
 from viewmill.catalog import ColumnInfo
 from viewmill.durable.files import Files
 from viewmill.sinks.latest import Folder, Latest
-from viewmill.sinks.parquet import parquet_schema, spark_path, write_parts
+from viewmill.sinks.parquet import parquet_schema, write_parts
 from viewmill.sinks.sink import Moment
 
 VERSIONS = "_versions"
@@ -42,7 +42,7 @@ class VersionedSink:
     @property
     def shown(self) -> str:
         """Where Spark finds the newest version."""
-        return spark_path(self._files, self._latest.folders[-1].name)
+        return self._files.for_spark(self._latest.folders[-1].name)
 
     def take(self, moment: Moment) -> None:
         before = self._latest

@@ -103,7 +103,7 @@ def _made(point: Point, version: int, bucket: int, table: pa.Table) -> bytes:
     def make(path: Path) -> int:
         with (
             Kept.create(path, deployed.program.buckets, deployed.known, tables, label=point.label) as kept,
-            point.files.output(point.snapshot(bucket, version)) as out,
+            point.files.output(point.snapshot(bucket, version), in_place=True) as out,
         ):
             kept.save(out)
             return out.tell()

@@ -16,7 +16,7 @@ SAVED_DDL = "bucket int, bytes bigint"
 
 def save(kept: Kept, point: Point, bucket: int, version: int) -> int:
     """Write a snapshot; its bytes."""
-    with point.files.output(point.snapshot(bucket, version)) as out:
+    with point.files.output(point.snapshot(bucket, version), in_place=True) as out:
         kept.save(out)
         return out.tell()
 
