@@ -285,15 +285,26 @@ def unlink(block: Int, index: Int, record: Int) -> None:
 
 
 @inlined_words
-def ask_for_neighbours(index: Int, journal: Int, stride: Int, entry: Int, entries: Int) -> None:
-    """Have the links fetched that are changed some entries later: of records in two steps, and of their neighbours."""
-    links = peek(index, LINKS)
+def ask_for_neighbours(block: Int, index: Int, journal: Int, stride: Int, entry: Int, entries: Int) -> None:
+    """Have fetched what is changed some entries later: the links of records in two steps, then those of the neighbours
+    of one that died, or what the table says of its chain.
+    """
+    links, live = peek(index, LINKS), peek(block, LIVE)
     if entry + 2 * AHEAD < entries:
-        prefetch(links, entry_record(journal, stride, entry + 2 * AHEAD))
+        record = entry_record(journal, stride, entry + 2 * AHEAD)
+        prefetch(links, record)
+        prefetch(live + record, 0)
+        prefetch(key_at(block, record), 0)
     if entry + AHEAD < entries:
         record = entry_record(journal, stride, entry + AHEAD)
-        prefetch(links, before_it(links, record))
-        prefetch(links, after_it(links, record))
+        if peek_byte(live, record) & ALIVE == 0:
+            before, following = before_it(links, record), after_it(links, record)
+            if following >= 0:
+                prefetch(links, following)
+            if before >= 0:
+                prefetch(links, before)
+            else:
+                prefetch(peek(index, HEADS), home(tag_in(block, index, record), peek(index, CHAIN_MASK)))
 
 
 @inlined_words
@@ -311,7 +322,7 @@ def unlink_dead(block: Int) -> None:
     for number in range(peek(block, SLICES)):
         index = slice_at(block, number)
         for entry in range(peek(block, ENTRIES)):
-            ask_for_neighbours(index, journal, stride, entry, peek(block, ENTRIES))
+            ask_for_neighbours(block, index, journal, stride, entry, peek(block, ENTRIES))
             record = peek(journal + stride * entry, 0)
             if record < 0:
                 # A pool that could not grow holds records that are in no chain.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from viewmill.engines.local.chains import clear_chains, unlink_dead
+from viewmill.engines.local.chains import AHEAD, clear_chains, entry_record, unlink_dead
+from viewmill.engines.local.hashing import home
 from viewmill.engines.local.layout import (
     ALIVE,
     EMITTED,
@@ -23,8 +24,8 @@ from viewmill.engines.local.layout import (
     SLOTS,
 )
 from viewmill.engines.local.ordered_loops import touch_nodes, uproot_dead
-from viewmill.engines.local.raw import Int, peek, peek_byte, poke, poke_byte
-from viewmill.engines.local.records import free_record, grow, set_mask, tag_of_record, weights_at
+from viewmill.engines.local.raw import Int, peek, peek_byte, poke, poke_byte, prefetch
+from viewmill.engines.local.records import free_record, grow, key_at, set_mask, tag_of_record, weights_at
 from viewmill.engines.local.tables import fill_with_zeros, mask_for, place_of
 from viewmill.engines.local.wordcode import inlined_words, words
 
@@ -37,16 +38,29 @@ def sweep(block: Int) -> None:
     """End the batch: free the records that died in it and empty the journal."""
     unlink_dead(block)
     uproot_dead(block)
-    stride = 1 + peek(block, LANES)
+    stride = 8 * (1 + peek(block, LANES))
     journal, live = peek(block, JOURNAL), peek(block, LIVE)
     for entry in range(peek(block, ENTRIES)):
-        record = peek(journal, entry * stride)
-        if record < 0:
-            record = ~record
+        ask_for_slots(block, journal, stride, entry, peek(block, ENTRIES))
+        record = entry_record(journal, stride, entry)
         if peek_byte(live, record) & ALIVE:
             poke_byte(live, record, ALIVE)
         else:
             free_record(block, record)
+
+
+@inlined_words
+def ask_for_slots(block: Int, journal: Int, stride: Int, entry: Int, entries: Int) -> None:
+    """Have fetched what is read some entries later: keys of records in two steps, and slots of those that died."""
+    live = peek(block, LIVE)
+    if entry + 2 * AHEAD < entries:
+        record = entry_record(journal, stride, entry + 2 * AHEAD)
+        prefetch(live + record, 0)
+        prefetch(key_at(block, record), 0)
+    if entry + AHEAD < entries:
+        record = entry_record(journal, stride, entry + AHEAD)
+        if peek_byte(live, record) & ALIVE == 0:
+            prefetch(peek(block, SLOTS), home(tag_of_record(block, record), peek(block, MASK)))
 
 
 @words

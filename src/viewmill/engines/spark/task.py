@@ -1,8 +1,10 @@
 """What runs in a bucket: one block of one batch.
 
-    what arrived  ->  the log  ->  the state, one block on  ->  messages to buckets and to the driver
+    what arrived  ->  the state, one block on  ->  messages to buckets and to the driver
+                  ->  the log
 
-The log is written first: from then on the state after this block can be made again anywhere. An error that is the
+The log is written meanwhile. A task ends with both or not at all: when it has ended, the state after this block can be
+made again anywhere, and before that the one after the block before can. An error that is the
 fault of a row does not fail the task, which Spark would only run again: it is a message to the driver, which then
 refuses the batch. What buckets hold of it by then is never committed, and undone when they are next used.
 """
@@ -10,7 +12,8 @@ refuses the batch. What buckets hold of it by then is never committed, and undon
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import assert_never
 
@@ -74,7 +77,7 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
         passed_on, table = (table.filter(keep) for keep in _driver_or_here(table))
         if REFUSAL in passed_on.column("target").to_pylist():
             return passed_on  # this bucket has refused the batch, and is not where the step starts from
-    rows, logged = _logged(work, bucket, table)
+    rows, write_log = _arrived(work, bucket, table)
     wanted = work.wanted_in(bucket)
     wanted = replace(wanted, doubted=wanted.doubted | doubts(passed_on))
 
@@ -89,30 +92,34 @@ def _run(work: Work, bucket: int, table: pa.Table) -> pa.Table:
             remove_others(point)
         return taken, saved
 
-    taken, saved = before_step(work, bucket, step)
-    report = Report(bucket, number, logged, saved)
-    return pa.concat_tables(
-        [
+    with ThreadPoolExecutor(1) as beside:
+        logged = beside.submit(write_log)
+        taken, saved = before_step(work, bucket, step)
+        sent = [
             passed_on,
             mail(deployed.format, taken.sent, bucket, point.buckets),
             change_messages(taken.changes, bucket, point.buckets),
             doubts_as_messages(taken.doubted, bucket, point.buckets),
-            _note(work, bucket, REPORT, json.dumps(asdict(report)).encode()),
         ]
-    )
+        report = Report(bucket, number, logged.result(), saved)
+    return pa.concat_tables([*sent, _note(work, bucket, REPORT, json.dumps(asdict(report)).encode())])
 
 
-def _logged(work: Work, bucket: int, table: pa.Table) -> tuple[pa.Table | None, int]:
-    """What the step takes, in the log from now on, and the bytes of that. Of a part, it is there already."""
+def _arrived(work: Work, bucket: int, table: pa.Table) -> tuple[pa.Table | None, Callable[[], int]]:
+    """What the step takes, and what writes that to the log and tells its bytes. Of a part, it is there already."""
     files, log = work.point.files, work.entry.log(work.number, bucket)
     if work.entry.has_log(work.number, bucket):
         data = files.read(log)
-        return from_log(data), len(data)
+        return from_log(data), lambda: len(data)
     if not table.num_rows:
-        return None, 0
-    data = to_log(table)
-    files.write(log, data)
-    return table, len(data)
+        return None, lambda: 0
+
+    def write() -> int:
+        data = to_log(table)
+        files.write(log, data)
+        return len(data)
+
+    return table, write
 
 
 def _driver_or_here(table: pa.Table) -> tuple[pa.Array, pa.Array]:
