@@ -22,9 +22,11 @@ from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark import homes, states, work
 from viewmill.engines.spark.counted import with_counts
 from viewmill.engines.spark.message import letters
+from viewmill.engines.spark.refusals import REFUSAL, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable, with_tables
 from viewmill.engines.spark.states import before_step, state_at, state_before
-from viewmill.engines.spark.work import Deployed, Point, Work, deploy, to_log
+from viewmill.engines.spark.task import bucket_task
+from viewmill.engines.spark.work import Deployed, Point, Work, deploy, from_log, to_log
 from viewmill.errors import DataError
 from viewmill.program.nodes import EMPTY
 from viewmill.types import BIGINT
@@ -42,12 +44,16 @@ def point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Point:
     return Point(files, "m", name, 1, "", (), (0,), str(tmp_path))
 
 
-def log(point: Point, entry: Entry, *keys: int) -> None:
-    """Insertions of these keys, as they arrive."""
+def arriving(point: Point, *keys: int) -> pa.Table:
+    """Insertions of these keys."""
     asked = StoredTable(INFO).asked
     rows = pa.RecordBatch.from_arrays([pa.array(keys, pa.int64())], schema=arrow_schema(asked.columns))
     message = with_counts(rows, np.full(len(keys), Op.INSERT.code(0)))
-    point.files.write(entry.log(1, 0), to_log(letters(point.deployed().format, 0, {0: {asked.name: message}}, {}, 1)))
+    return letters(point.deployed().format, 0, {0: {asked.name: message}}, {}, 1)
+
+
+def log(point: Point, entry: Entry, *keys: int) -> None:
+    point.files.write(entry.log(1, 0), to_log(arriving(point, *keys)))
 
 
 def is_free(folder: Path) -> bool:
@@ -71,6 +77,29 @@ def test_a_bucket_is_made_of_what_arrived(point, tmp_path):
     assert is_free(tmp_path)
     with state_at(point, 0) as kept:  # the batch was not committed: it is undone
         assert kept.label == "" and not kept.store(StoredTable(INFO).store)
+
+
+def test_a_task_ends_with_its_log_or_not_at_all(point, tmp_path, monkeypatch):
+    """The state is one step on before the log is there, and counts for nothing if that cannot be written."""
+    entry, keys = Entry(1, "b", ("t",), 2), lambda kept: set(kept.store(StoredTable(INFO).store))
+    run, arrived = bucket_task(Work(point, entry, 1)), arriving(point, 1, 2)
+    with monkeypatch.context() as patch:
+
+        def full(self, name, data):
+            raise DataError(f"cannot write {name}: the disk is full")
+
+        patch.setattr(Files, "write", full)
+        told = run(0, arrived)
+    with pytest.raises(DataError, match="cannot write logs/.*/1-0: the disk is full"):
+        raise refusal(next(row["data"] for row in told.to_pylist() if row["target"] == REFUSAL))
+    assert is_free(tmp_path)
+    with state_at(point, 0) as kept:
+        assert not keys(kept)
+    told = run(0, arrived)
+    assert REFUSAL not in told.column("target").to_pylist()
+    assert from_log(point.files.read(entry.log(1, 0))) == arrived
+    with state_before(Work(point, entry, 2), 0) as kept:
+        assert keys(kept) == {(1,), (2,)}
 
 
 def test_what_cannot_be_replayed_leaves_nothing_locked(point, tmp_path):
