@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import viewmill
+from viewmill.engines.spark import engine
+from viewmill.engines.spark.session import maintenance_session, mind_bytes
 from viewmill.errors import DataError, UnsupportedError
 from viewmill.spark_mill import SparkMill
 
@@ -199,3 +201,29 @@ def test_rows_that_are_there_before_any_batch(spark, tmp_path):
     for one in (mill, twin):
         one.insert("orders", [(i, i % 5) for i in range(20)])
     agree(mill, twin)
+
+
+def test_spark_minds_bytes_unless_the_last_batch_was_small(mill, monkeypatch):
+    """What a batch brings is not known before it is there. A failed one says nothing about the next."""
+    minded = []
+    monkeypatch.setattr(engine, "mind_bytes", lambda session, is_minded: minded.append(is_minded))
+    fill(mill)
+    mill.insert("customers", [(50, "east")])
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "SMALL", 1)
+        mill.insert("customers", [(51, "east")])
+    mill.insert("customers", [(52, "east")])
+    with pytest.raises(DataError, match="primary key id = 52"):
+        mill.insert("customers", [(52, "east")])
+    mill.insert("customers", [(53, "east")])
+    assert minded == [True, False, False, True, False, True]
+
+
+def test_how_spark_hands_rows_over(spark):
+    session = maintenance_session(spark, 2)
+    setting = "spark.sql.execution.arrow.maxBytesPerBatch"
+    assert session.conf.get(setting) == str(2**26)
+    mind_bytes(session, False)
+    assert session.conf.get(setting) == str(2**31 - 1), "the value for which Spark does not look"
+    mind_bytes(session, True)
+    assert session.conf.get(setting) == str(2**26)

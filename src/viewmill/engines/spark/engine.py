@@ -65,7 +65,7 @@ from viewmill.engines.spark.reading import COUNTS_DDL, remover, row_counter, tab
 from viewmill.engines.spark.refusals import REFUSAL, StateError, doubts, final, refusal
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.saving import SAVED_DDL, saver
-from viewmill.engines.spark.session import maintenance_session, use_buckets
+from viewmill.engines.spark.session import maintenance_session, mind_bytes, use_buckets
 from viewmill.engines.spark.source import Origin
 from viewmill.engines.spark.spool import with_logs, written
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
@@ -75,6 +75,8 @@ from viewmill.errors import DataError
 
 Frames: TypeAlias = Mapping[str, DataFrame]
 
+SMALL = 2**24
+"""Bytes in the log of what arrives in a bucket, from which on Spark is to hand it over in pieces."""
 SAVE_AFTER = 2**23
 """A snapshot of a bucket is due when so many bytes were logged since the last one, and half as many as that has."""
 SAVE_AFTER_BATCHES = 64
@@ -105,6 +107,7 @@ class SparkEngine:
         self._deployed: Deployed | None = None
         self._driver: DriverState | None = None
         self._is_loaded = False  # just now, in parts
+        self._is_small = False  # what came with the last batch
         self.commit = commit
 
     @property
@@ -392,7 +395,13 @@ class SparkEngine:
         saves: Saves,
         wanted: Wanted,
     ) -> Gathered:
-        """The job: all steps, one after another, in one go. Without rows, what arrives is in logs."""
+        """The job: all steps, one after another, in one go. Without rows, what arrives is in logs.
+
+        A batch is taken to be about as large as the last one. If it is not, that may be more than there is memory for:
+        the next attempt, which knows of no last one, does not need it.
+        """
+        mind_bytes(self.session, not self._is_small)
+        self._is_small = False
         source = Origin(self.files.root, point.fingerprint, entry.relations)
         if rows is None:
             frame = self._nothing
@@ -403,7 +412,9 @@ class SparkEngine:
         for number in range(1, entry.blocks + 1):
             work = Work(point, entry, number, saves, wanted)
             frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_IN_SPARK)
-        return self._gathered(deployed, collected(frame))
+        gathered = self._gathered(deployed, collected(frame))
+        self._is_small = all(report.logged < SMALL for report in gathered.reports)
+        return gathered
 
     @property
     def _nothing(self) -> DataFrame:

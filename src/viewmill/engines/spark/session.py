@@ -32,13 +32,28 @@ def use_buckets(session: SparkSession, buckets: int) -> None:
     session.conf.set("spark.sql.shuffle.partitions", str(buckets))
 
 
+def mind_bytes(session: SparkSession, minded: bool) -> None:
+    """Whether what Spark hands to Python at once is bounded in bytes, too, and not only in rows.
+
+    Spark adds up the bytes of all columns for every row that it hands over, which takes as long as handing it over. Not
+    to do so is safe where rows are few words, but messages are rows, too: all that arrives in a bucket is then in
+    Spark's memory in one piece.
+    """
+    session.conf.set(_BYTES, str(_BYTES_AT_ONCE if minded else _UNBOUNDED))
+
+
+_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_BYTES_AT_ONCE, _UNBOUNDED = 2**26, 2**31 - 1
+
+
 def _settings(buckets: int) -> dict[str, str]:
     return {
         # One bucket is one partition: nothing may coalesce, split or re-plan partitions.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(buckets),
-        # A bucket's rows come as one Arrow batch: columns are not put together again in Python.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(2**31 - 1),
+        # A bucket's messages come as one Arrow batch, and of rows as many as a processor's cache has room for.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(2**15),
+        _BYTES: str(_BYTES_AT_ONCE),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Timestamps are kept in UTC.
         "spark.sql.session.timeZone": "UTC",
