@@ -105,20 +105,54 @@ def test_of_several_who_create_a_file_at_the_same_time_one_does(files):
     assert not files.drafts("commits")
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_disk_without_links(files, monkeypatch, known):
+def test_a_disk_without_links(files, monkeypatch):
     def no_links(draft, path):
-        raise OSError(errno.EPERM if known else errno.EIO, "not here")
+        raise PermissionError(errno.EPERM, "not here")
 
     monkeypatch.setattr(os, "link", no_links)
-    if not known:
-        with pytest.raises(DataError, match="not here"):
-            files.create("a", b"one")
-        assert not files.names("") and not files.drafts("")
-        return
     assert files.create("a", b"one")
     assert not files.create("a", b"two")
-    assert files.read("a") == b"one"
+    assert files.read("a") == b"one" and not files.drafts("")
+
+
+def test_a_network_that_loses_the_answer(files, monkeypatch):
+    """It asks again, and is told that there is a file: its own."""
+
+    def twice(draft, path, link=os.link):
+        for _ in range(2):
+            link(draft, path)
+
+    monkeypatch.setattr(os, "link", twice)
+    assert files.create("a", b"one")
+    monkeypatch.undo()
+    assert not files.create("a", b"two")
+    assert files.read("a") == b"one" and not files.drafts("")
+
+
+def test_what_is_there_counts_though_its_draft_cannot_be_removed(object_place, monkeypatch):
+    files = Files(object_place())
+    system, path = files._place
+
+    class Keeping:
+        """Everybody may write, and nobody may remove."""
+
+        type_name = system.type_name
+
+        def __getattr__(self, name):
+            return getattr(system, name)
+
+        def delete_file(self, path):
+            raise OSError("access denied")
+
+        move = delete_file
+
+    monkeypatch.setitem(files.__dict__, "_place", (Keeping(), path))
+    assert files.create("commits/1", b"one")
+    assert files.read("commits/1") == b"one" and files.names("commits") == ["1"]
+    with files.output("staged") as out:
+        out.write(b"two")
+    files.move("staged", "there")
+    assert files.exists("there")
 
 
 def test_places_by_other_names(tmp_path):
@@ -127,6 +161,9 @@ def test_places_by_other_names(tmp_path):
     assert place.within("tables/a").root == "s3://key:secret@bucket/mill/tables/a?region=eu-west-1"
     assert str(place) == "s3://bucket/mill"
     assert (place.for_spark(), place.for_spark("x")) == ("s3a://bucket/mill", "s3a://bucket/mill/x")
+    azure = Files("abfs://container@account.dfs.core.windows.net/mill/")
+    assert azure.for_spark() == str(azure) == azure.root, "what comes first is no key"
+    assert azure.within("a").root == "abfs://container@account.dfs.core.windows.net/mill/a"
     odd = Files(str(tmp_path / "what?"))
     assert (str(odd), odd.for_spark("x")) == (str(tmp_path / "what?"), str(tmp_path / "what?" / "x"))
     assert odd.within("a").root == str(tmp_path / "what?" / "a")
@@ -136,6 +173,12 @@ def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(DataError, match="cannot write"):
         Files(str(tmp_path / "file")).write("a", b"one")
+
+
+def test_keys_are_not_told():
+    with pytest.raises(DataError) as told:
+        Files("s3://key:not a secret@bucket/mill").write("a", b"one")
+    assert "secret" not in str(told.value) and "s3://bucket/mill" in str(told.value)
 
 
 def test_a_place_that_nobody_knows():

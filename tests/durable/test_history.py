@@ -53,6 +53,17 @@ def test_a_mill_that_was_asleep_commits_nothing_where_another_went_on(history):
     assert history.newest() == newest
 
 
+def test_a_commit_counts_though_nobody_can_be_asked_who_else_is_there(history, monkeypatch):
+    def fails(self, folder):
+        raise OSError("slow down")
+
+    commit = Commit().after(entry(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "names", fails)
+        history.commit(commit)
+    assert history.newest() == commit
+
+
 def test_parts_of_a_batch_are_committed_together(history):
     start = Commit(mill="m", buckets=1, snapshots=(0,), touched=("users",)).after(entry(1))
     parts = [replace(entry(2), batch=f"part {number}") for number in (1, 2, 3)]

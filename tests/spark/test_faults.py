@@ -123,6 +123,19 @@ def test_snapshots_shorten_the_way(shop, monkeypatch):
     shop.agree()
 
 
+def test_a_mill_that_is_refused_has_replaced_nothing(shop, monkeypatch):
+    """Two mills use a checkpoint, with snapshots due. The one that comes late writes to files that nobody else needs."""
+    monkeypatch.setattr(engine, "SAVE_AFTER_BATCHES", 2)
+    shop.step()
+    late = shop.mill
+    shop.connect()
+    shop.step()
+    with pytest.raises(DataError, match="another mill uses the checkpoint"):
+        late.insert("orders", [(10**6, 0, "999.00")])
+    shop.connect()
+    shop.agree()
+
+
 def test_a_batch_counts_though_old_files_stay(shop, monkeypatch):
     monkeypatch.setattr(engine, "SAVE_AFTER_BATCHES", 2)
 

@@ -16,7 +16,6 @@ until something complete names it is written `in_place` instead, which saves the
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import re
@@ -38,7 +37,6 @@ from viewmill.wording import quoted
 _MAGIC = b"VMF1"
 _TRAILER = len(_MAGIC) + 4
 _DRAFT = ".draft"
-_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # says a disk that does not know them
 _OF_HADOOP = re.compile("^s3[an]://")  # as Spark calls S3
 
 
@@ -62,14 +60,15 @@ class Files:
         if "://" not in self.root:
             return self.root
         parts = urlsplit(self.root)
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        keys, _, host = parts.netloc.rpartition("@")
+        return urlunsplit((parts.scheme, host if ":" in keys else parts.netloc, parts.path, "", ""))
 
     def within(self, folder: str) -> Files:
         """A place below this one."""
         if "://" not in self.root:
             return Files(f"{self.root}/{folder}")
         parts = urlsplit(self.root)
-        return Files(urlunsplit(parts._replace(path=f"{parts.path}/{folder}")))
+        return Files(urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{folder}")))
 
     def for_spark(self, name: str = "") -> str:
         """The place, or a name in it, as Spark knows it: keys and settings are those of its own configuration."""
@@ -85,7 +84,7 @@ class Files:
             system, path = fs.FileSystem.from_uri(self.root)
         except (pa.ArrowInvalid, OSError, ValueError) as error:
             raise DataError(
-                f"cannot use {quoted(str(self))} as a checkpoint: {_line(error)}",
+                f"cannot use {quoted(str(self))} as a checkpoint: {_line(error).replace(self.root, str(self))}",
                 hint="give a folder, or a URI that Arrow can write: file://, s3://, gs://, abfs://, hdfs://",
             ) from None
         return system, path
@@ -103,7 +102,8 @@ class Files:
     def create(self, name: str, data: bytes) -> bool:
         """The same, unless there is a file of that name: of two who create it at the same time, one does.
 
-        Where a disk knows links, that is. Elsewhere, who looks just before the other is done replaces it.
+        Where a disk knows links, that is. Elsewhere, who looks just before the other is done replaces it. If it raises,
+        there is none of ours.
         """
         try:
             with self._draft(name) as draft:
@@ -127,7 +127,7 @@ class Files:
                 yield out
             if draft != self.path(name):
                 self._settle(draft)
-                self._place[0].move(draft, self.path(name))
+                self._rename(draft, self.path(name))
                 self._settle_name(name)
 
     @contextmanager
@@ -158,13 +158,21 @@ class Files:
                 os.link(draft, path)
                 return
             except FileExistsError:
+                if os.path.samefile(draft, path):  # a network has lost the answer, and asked again
+                    return
                 raise _Taken from None
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
+            except OSError:
+                pass  # a disk without links, or one that says why below
         if self._place[0].get_file_info(path).type != fs.FileType.NotFound:
             raise _Taken
-        self._place[0].move(draft, path)
+        self._rename(draft, path)
+
+    def _rename(self, draft: str, path: str) -> None:
+        """The file is there when its last byte is, whatever becomes of what it is copied from."""
+        if self._moves:
+            self._place[0].move(draft, path)
+        else:
+            self._place[0].copy_file(draft, path)
 
     def _settle_name(self, name: str) -> None:
         folder = self.path(name).rpartition("/")[0]
@@ -227,12 +235,15 @@ class Files:
     def move(self, name: str, to: str) -> None:
         """A file to another name in the same folder, or in one that is there. One of that name is replaced."""
         try:
-            self._place[0].move(self.path(name), self.path(to))
+            self._rename(self.path(name), self.path(to))
         except OSError as error:
             raise DataError(
                 f"cannot move {quoted(self.path(name))} to {quoted(self.path(to))}: {_line(error)}",
                 hint="see that the place can be written, and try again",
             ) from None
+        if not self._moves:
+            with suppress(OSError):
+                self._place[0].delete_file(self.path(name))
 
     def remove(self, name: str) -> None:
         """A file or a folder; that it is gone already is no mistake."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -141,11 +142,17 @@ class History:
         there is a later one.
         """
         name, data = f"{commit.number:012d}", json.dumps(asdict(commit)).encode()
-        if not self.files.create(f"commits/{name}", data) or self.files.names("commits")[-1] != name:
+        if not self.files.create(f"commits/{name}", data) or self._is_late(name):
             raise DataError(
                 f"another mill uses the checkpoint {quoted(str(self.files))}, and committed version {commit.version}",
                 hint="one mill at a time may use a checkpoint; connect again to go on from what is there",
             )
+
+    def _is_late(self, name: str) -> bool:
+        """Whether somebody has gone on before a commit that was just created. If that cannot be told, nobody has."""
+        with suppress(OSError):
+            return any(other > name for other in self.files.names("commits"))
+        return False
 
     def clean(self, commit: Commit) -> None:
         """Remove what the commit does not need: older commits, logs, snapshots and programs."""

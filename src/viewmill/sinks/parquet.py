@@ -39,9 +39,9 @@ def parquet_schema(columns: Sequence[ColumnInfo]) -> pa.Schema:
 def write_parts(rows: Rows, schema: pa.Schema, files: Files, folder: str) -> None:
     """All rows to files of a folder: at least one, so that a reader finds the columns."""
     if isinstance(rows, pa.Table):
-        _write_file(rows.to_batches(), schema, files, _part(folder, 0), in_place=True)
+        _write_file(rows.to_batches(), schema, files, _part(folder, 0))
     elif not _written(rows, schema, files, folder):
-        _write_file((), schema, files, _part(folder, 0), in_place=True)
+        _write_file((), schema, files, _part(folder, 0))
 
 
 def write_file(rows: Rows, schema: pa.Schema, files: Files, name: str) -> None:
@@ -82,8 +82,7 @@ def _writer(
         if first is None:
             return
         try:
-            part = _part(folder, context.partitionId())
-            rows = _write_file(itertools.chain((first,), some), schema, files, part, in_place=True)
+            rows = _write_file(itertools.chain((first,), some), schema, files, _part(folder, context.partitionId()))
         except ViewmillError as error:
             raise Told(error) from error
         yield pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})
@@ -91,11 +90,9 @@ def _writer(
     return write
 
 
-def _write_file(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, files: Files, name: str, *, in_place: bool = False
-) -> int:
+def _write_file(batches: Iterable[pa.RecordBatch], schema: pa.Schema, files: Files, name: str) -> int:
     rows = 0
-    with files.output(name, in_place=in_place) as out, pq.ParquetWriter(out, schema) as writer:
+    with files.output(name) as out, pq.ParquetWriter(out, schema) as writer:
         for batch in batches:
             writer.write_batch(batch.cast(schema))
             rows += batch.num_rows

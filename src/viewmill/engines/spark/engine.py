@@ -31,7 +31,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -154,6 +154,7 @@ class SparkEngine:
         try:
             return self._filled_by(deployed, commit, tables, several)
         except StateError:  # before the last part
+            self._is_small = False
             return self._filled_by(deployed, commit, tables, (WHOLE,))
 
     def _filled_by(
@@ -280,6 +281,7 @@ class SparkEngine:
             try:
                 return self._taken(relations, rows, several, watched, sources)
             except StateError:  # before the last part
+                self._is_small = False
                 return self._taken(relations, rows, (WHOLE,), watched, sources)
 
     @contextmanager
@@ -331,10 +333,9 @@ class SparkEngine:
             return
         buckets, files = self.commit.buckets, self._history.files
         messages = Origin(files.root, program, entries[0].relations).to_buckets(rows, buckets, len(entries))
-        messages = self._nothing.unionAll(messages)  # which makes it a frame of our session, shuffled as that says
         try:
             with shown(self.session, "reading the rows"):
-                found = collected(written(messages, files, entries, buckets))
+                found = collected(written(self._ours(messages), files, entries, buckets))
             yield [(entry, None) for entry in with_logs(entries, found)]
         except BaseException:
             with suppress(OSError):  # what is not needed now is not needed later, and may be much
@@ -350,8 +351,13 @@ class SparkEngine:
         watched: Mapping[str, Sequence[ColumnInfo]],
         sources: Mapping[str, int] | None,
     ) -> dict[str, pa.Table]:
-        """Part by part, each going on from the one before. The commit names the logs of all of them."""
-        commit = self.commit
+        """Part by part, each going on from the one before. The commit names the logs of all of them.
+
+        Snapshots are of the version before: what is committed is the same for everybody, and a mill that is refused,
+        since another one uses the checkpoint, has replaced nothing of what that one needs.
+        """
+        is_due = self.commit.version - self.commit.driver >= SAVE_AFTER_BATCHES // 2
+        commit = self._with_driver(self.commit) if is_due else self.commit
         in_buckets = {name: columns for name, columns in watched.items() if not self.is_on_driver(name)}
         on_driver: dict[str, Rows] = {name: {} for name in watched if name not in in_buckets}
         told, reports, doubted = [MESSAGES.empty_table()], list[Report](), frozenset[str]()
@@ -400,26 +406,33 @@ class SparkEngine:
         A batch is taken to be about as large as the last one. If it is not, that may be more than there is memory for:
         the next attempt, which knows of no last one, does not need it.
         """
-        mind_bytes(self.session, not self._is_small)
-        self._is_small = False
         source = Origin(self.files.root, point.fingerprint, entry.relations)
         if rows is None:
             frame = self._nothing
         elif entry.blocks:
             frame = source.to_buckets(rows, point.buckets)
         else:
-            frame = source.to_driver(rows)
+            frame = self._ours(source.to_driver(rows))
         for number in range(1, entry.blocks + 1):
             work = Work(point, entry, number, saves, wanted)
             frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_IN_SPARK)
-        gathered = self._gathered(deployed, collected(frame))
-        self._is_small = all(report.logged < SMALL for report in gathered.reports)
+        is_small, self._is_small = self._is_small or not entry.blocks, False
+        mind_bytes(self.session, not is_small)
+        try:
+            gathered = self._gathered(deployed, collected(frame))
+        finally:
+            mind_bytes(self.session, True)  # whoever else uses the session may have any rows
+        self._is_small = bool(gathered.reports) and all(report.logged < SMALL for report in gathered.reports)
         return gathered
 
-    @property
+    @cached_property
     def _nothing(self) -> DataFrame:
         """No messages."""
         return self.session.createDataFrame([], MESSAGES_IN_SPARK)
+
+    def _ours(self, messages: DataFrame) -> DataFrame:
+        """The same as a frame of our session, handed over and shuffled as that says."""
+        return self._nothing.unionAll(messages)
 
     def _gathered(self, deployed: Deployed, table: pa.Table) -> Gathered:
         table = table.select(MESSAGES.names).cast(MESSAGES)
@@ -473,15 +486,13 @@ class SparkEngine:
         )
 
     def _saved(self, commit: Commit, reports: Sequence[Report]) -> Commit:
-        """The commit with what its tasks have written, and a snapshot of the driver if one is due."""
+        """The commit with what its tasks have written."""
         snapshots, saved, bytes_logged = list(commit.snapshots), list(commit.saved), list(commit.logged)
         for report in reports:
             if report.saved:
                 snapshots[report.bucket], saved[report.bucket] = commit.version - 1, report.saved
                 bytes_logged[report.bucket] = 0
             bytes_logged[report.bucket] += report.logged
-        if commit.version - commit.driver >= SAVE_AFTER_BATCHES // 2:
-            commit = self._with_driver(commit)
         return replace(commit, snapshots=tuple(snapshots), saved=tuple(saved), logged=tuple(bytes_logged))
 
     def settle(self) -> None:
