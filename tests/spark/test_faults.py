@@ -124,7 +124,7 @@ def test_snapshots_shorten_the_way(shop, monkeypatch):
 
 
 def test_a_mill_that_is_refused_has_replaced_nothing(shop, monkeypatch):
-    """Two mills use a checkpoint, with snapshots due. The one that comes late writes to files that nobody else needs."""
+    """Two mills use a checkpoint, with snapshots due. What the late one writes is nothing that the other needs."""
     monkeypatch.setattr(engine, "SAVE_AFTER_BATCHES", 2)
     shop.step()
     late = shop.mill
