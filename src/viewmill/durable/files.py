@@ -102,8 +102,7 @@ class Files:
     def create(self, name: str, data: bytes) -> bool:
         """The same, unless there is a file of that name: of two who create it at the same time, one does.
 
-        Where a disk knows links, that is. Elsewhere, who looks just before the other is done replaces it. If it raises,
-        there is none of ours.
+        Where a disk knows links, that is. Elsewhere, who looks just before the other is done replaces it.
         """
         try:
             with self._draft(name) as draft:
