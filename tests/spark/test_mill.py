@@ -230,3 +230,19 @@ def test_how_spark_hands_rows_over(spark):
     assert session.conf.get(setting) == str(2**31 - 1), "the value for which Spark does not look"
     mind_bytes(session, True)
     assert session.conf.get(setting) == str(2**26)
+
+
+def test_what_only_the_driver_adds_up_is_handed_over_as_our_session_says(spark, tmp_path, monkeypatch):
+    """No bucket has to do with it, so no messages are large, and the frames of the batch are the user's."""
+    minded, sessions = [], []
+    monkeypatch.setattr(engine, "mind_bytes", lambda session, is_minded: minded.append(is_minded))
+    collected = engine.collected
+    monkeypatch.setattr(engine, "collected", lambda frame: sessions.append(frame.sparkSession) or collected(frame))
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql("CREATE TABLE t (a INT, b INT) WITH (stored = false)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT sum(b) AS s FROM t WHERE a > 1")
+    for b in (10, 20):
+        mill.apply(t=spark.createDataFrame([(2, b), (1, b)], "a int, b int"))
+    assert list(mill.view("v")) == [(30,)]
+    assert minded[::2][-1] is False and all(minded[1::2])
+    assert all(session is mill._engine.session for session in sessions)

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 
 from viewmill.engines.spark.java import java_home
 
+_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_BYTES_AT_ONCE, _UNBOUNDED = 2**26, 2**31 - 1
 _KNOWN_WARNING = "PySpark does not yet fully support pandas"  # we exchange Arrow, never pandas
 
 
@@ -40,10 +42,6 @@ def mind_bytes(session: SparkSession, minded: bool) -> None:
     Spark's memory in one piece.
     """
     session.conf.set(_BYTES, str(_BYTES_AT_ONCE if minded else _UNBOUNDED))
-
-
-_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-_BYTES_AT_ONCE, _UNBOUNDED = 2**26, 2**31 - 1
 
 
 def _settings(buckets: int) -> dict[str, str]:
