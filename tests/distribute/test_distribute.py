@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
 import pytest
 from distribute.stories import Change, changes, compiled, wrong
 from workload import SUITE
 
 import viewmill
+from viewmill.algebra.nodes import Relation
 from viewmill.algebra.text import show
 from viewmill.distribute import distribute, plan
 from viewmill.distribute.nodes import Buckets, Driver, Everywhere, Here
@@ -94,6 +99,61 @@ def test_rows_that_the_source_does_not_look_at_are_named():
     assert f"where {shared} and {either}:" in show_blocks(distributed, plan(distributed, ("purchase",)))
     assert not distribute(program, catalog, passes=("push_down", "fuse")).looked_at["purchase"]
     assert not wrong(program, catalog, distributed, changes(SUITE, 4))
+
+
+WIDE = "SELECT city, sum(n * price) AS v FROM purchase NATURAL JOIN customer JOIN line USING (p) GROUP BY city"
+NARROW = "SELECT city, count(*) AS v FROM purchase NATURAL JOIN customer GROUP BY city"
+
+
+def shop_story(seed: int) -> Iterator[Change]:
+    """Rows of all three tables come and go."""
+    random, there = Random(seed), {"customer": {}, "purchase": {}, "line": {}}
+    for _ in range(6):
+        batch: Change = {name: {} for name in there}
+        for name, rows in there.items():
+            for key in random.sample(range(12), 5):
+                if key in rows:
+                    batch[name][rows.pop(key)] = -1
+                if random.random() < 0.8:
+                    few = random.randrange(4), random.randrange(1, 9)
+                    new = {"customer": (key, f"city {few[0]}"), "purchase": (key, *few), "line": (key % 6, key, few[1])}
+                    rows[key] = new[name]
+                    batch[name][rows[key]] = batch[name].get(rows[key], 0) + 1
+        yield batch
+
+
+def kept_of(relation: str, views: dict[str, str], **options: Any) -> set[tuple[str, ...]]:
+    """The keys of the copies of a relation that are in buckets. What is distributed is tried, too."""
+    program, catalog = compiled(SHOP, views, "first_order")
+    distributed = distribute(program, catalog, known={"customer": 10, "purchase": 10_000, "line": 90_000}, **options)
+    assert not wrong(program, catalog, distributed, shop_story(3))
+    stores = (store for store in distributed.buckets.stores.values() if isinstance(store.definition, Relation))
+    return {store.keys for store in stores if store.definition.name == relation}
+
+
+def test_a_copy_that_a_wider_one_has_as_well_is_not_kept():
+    views = {"wide": WIDE, "narrow": NARROW}
+    assert kept_of("purchase", {"narrow": NARROW}) == {("p", "c")}
+    assert kept_of("purchase", views) == {("p", "c", "price")}
+    assert kept_of("purchase", views, passes=("push_down", "fuse")) == {("p", "c"), ("p", "c", "price")}
+
+
+def test_a_copy_stays_if_it_lives_elsewhere_or_is_looked_up_by_all_its_fields():
+    both = {("p", "c"), ("p", "c", "price")}
+    assert kept_of("purchase", {"wide": WIDE, "narrow": NARROW}, chosen={"purchase": Everywhere()}) == both
+    looked_up = "SELECT i, count(*) AS v FROM line JOIN purchase USING (p) GROUP BY i"
+    assert kept_of("purchase", {"wide": WIDE, "v": looked_up}) == {("p",), ("p", "c", "price")}
+
+
+def test_a_copy_without_the_key_stays():
+    """It has fewer rows: whoever looks up some of them would find more in the other."""
+    rows = "SELECT p, c, price, city FROM purchase NATURAL JOIN customer"
+    prices = "SELECT city, price, count(*) AS v FROM purchase NATURAL JOIN customer GROUP BY city, price"
+    program, catalog = compiled(SHOP, {"rows": rows, "prices": prices}, "recursive")
+    copies = {name: store.keys for name, store in program.stores.items() if isinstance(store.definition, Relation)}
+    distributed = distribute(program, catalog, chosen=dict.fromkeys(copies, Buckets(("c",))))
+    assert {("p", "c", "price"), ("c", "price")} <= set(copies.values())
+    assert copies.keys() <= distributed.buckets.stores.keys()
 
 
 @pytest.mark.parametrize("stage", ["placed", "blocks"])

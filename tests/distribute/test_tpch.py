@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from distribute.stories import distributed_at_random, tpch_changes, tpch_program, wrong
 
+from viewmill.algebra.nodes import Relation
 from viewmill.algebra.schema import relations
 from viewmill.bench.reference import SPARK_JOBS, SPARK_STAGES
 from viewmill.distribute import ALL_PASSES, distribute, plan
@@ -49,8 +50,22 @@ def test_what_follows_items_is_copied_only_where_it_is_compared_with_all_of_them
     program, catalog = tpch_program(tuple(NUMBERS))
     places = distribute(program, catalog, known=known).places
     items = {name for name, store in program.stores.items() if relations(store.definition) == {"lineitem"}}
-    copied = {name for name in items if places[name] == Everywhere()}
+    copied = {name for name in items & places.keys() if places[name] == Everywhere()}
     assert copied <= relations(program.views["q15"].output) and len(items) > 20
+
+
+@pytest.mark.slow
+def test_views_share_their_copies_of_items():
+    """Q5, Q8 and Q9 join items with much else; each keeps those that it needs, and together they keep those of Q9."""
+    numbers = (5, 8, 9)
+    program, catalog = tpch_program(numbers)
+    copies = {name: store for name, store in program.stores.items() if isinstance(store.definition, Relation)}
+    items = {name for name, store in copies.items() if store.definition.name == "lineitem"}
+    distributed = distribute(program, catalog, known=SCALE_ONE)
+    (kept,) = items & distributed.buckets.stores.keys()
+    assert len(items) == 3 and len(copies[kept].keys) == max(len(copies[name].keys) for name in items)
+    assert items <= distribute(program, catalog, known=SCALE_ONE, passes=("push_down", "fuse")).buckets.stores.keys()
+    assert not wrong(program, catalog, distributed, tpch_changes())
 
 
 def test_rows_that_wait_for_others_are_filtered_where_they_come_in():

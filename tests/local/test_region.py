@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from viewmill.engines.local import large_pages
 from viewmill.engines.local import region as region_module
+from viewmill.engines.local.large_pages import collapse, mapped
 from viewmill.engines.local.memory import LARGE
 from viewmill.engines.local.region import HEADER, NOMINAL, TOP, Region, RegionFull
+from viewmill.engines.local.room import is_memory
 
 STEPS = st.lists(
     st.tuples(
@@ -26,9 +29,16 @@ STEPS = st.lists(
 )
 
 
+MEMORY = Path("/dev/shm") if is_memory(Path("/dev/shm")) else None
+FOLDERS = [None, MEMORY] if MEMORY else [None]  # of a disk, and of memory, where arrays may be of large pages
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
 @given(steps=STEPS, punches=st.booleans())
-def test_arrays_are_what_was_written_to_them(steps: list[tuple[str, int, int]], punches: bool) -> None:
-    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+def test_arrays_are_what_was_written_to_them(
+    folder: Path | None, steps: list[tuple[str, int, int]], punches: bool
+) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as directory, pytest.MonkeyPatch.context() as patch:
         if not punches:
             patch.setattr(region_module, "_punch", lambda *_: False)
         region = Region.create(Path(directory) / "region")
@@ -80,6 +90,54 @@ def test_a_large_array_grows_where_it_is_and_takes_disk_for_what_it_has(tmp_path
     region.settle()
     assert region.disk < before + 21 * LARGE
     assert not region.array((4 * LARGE // 8,), np.int64).any()
+
+
+def test_large_pages_are_asked_for_as_long_as_there_are_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def collapse(descriptor: int, base: int, start: int, size: int) -> bool:
+        asked.append((start, size))
+        return len(asked) < 3
+
+    monkeypatch.setattr(region_module, "collapse", collapse)
+    on_disk = Region.create(tmp_path / "on disk")
+    on_disk.array((LARGE,), np.int64)
+    assert not asked
+    monkeypatch.setattr(region_module, "is_memory", lambda path: True)
+    region = Region.create(tmp_path / "region")
+    region.array((100,), np.int64)
+    assert not asked
+    array = region.array((LARGE,), np.uint8)
+    array = region.longer(array, 3 * LARGE)
+    start = array.ctypes.data - region.base
+    assert asked == [(start, LARGE), (start + LARGE, 2 * LARGE)]
+    for _ in range(2):
+        region.array((LARGE,), np.uint8)
+    assert len(asked) == 3
+
+
+def test_large_pages_hold_what_the_small_ones_did(tmp_path: Path) -> None:
+    """Whether there are any or not; those of a file that is not memory there are not."""
+    size = 4 * LARGE
+    with tempfile.TemporaryFile(dir=MEMORY or tmp_path) as file:
+        file.truncate(size)
+        data = mapped(file.fileno(), size)
+        data[LARGE - 3 : LARGE + 3] = 7
+        collapse(file.fileno(), data.ctypes.data, LARGE // 2, LARGE)
+        assert np.flatnonzero(data).tolist() == list(range(LARGE - 3, LARGE + 3))
+        data[size - 1] = 9
+        assert mapped(file.fileno(), size)[[LARGE, 2 * LARGE, size - 1]].tolist() == [7, 0, 9]
+        assert os.pread(file.fileno(), 1, size - 1) == b"\x09"
+
+
+def test_a_file_is_mapped_where_there_are_no_addresses_to_spare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_pages, "reserved", lambda size: None)
+    region = Region.create(tmp_path / "region")
+    region.array((LARGE,), np.int64)[:] = 5
+    other = Region.open(tmp_path / "region")
+    assert other is not None and (other.header == region.header).all()
 
 
 def test_what_is_released_is_used_again(tmp_path: Path) -> None:

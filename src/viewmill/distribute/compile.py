@@ -15,6 +15,7 @@ from viewmill.algebra.nodes import Expr
 from viewmill.algebra.schema import relations
 from viewmill.catalog import Catalog
 from viewmill.distribute.asked import asked_for, partitioned
+from viewmill.distribute.copies import share_copies
 from viewmill.distribute.nodes import Distributed, Driver, Mode, Place
 from viewmill.distribute.passes import ALL_PASSES
 from viewmill.distribute.places import SMALL, Placing
@@ -82,7 +83,8 @@ class _Compiler:
         while True:
             units = self._units(repair)
             if units is not None:
-                return self._distributed(units, repair)
+                found = self._distributed(units, repair)
+                return share_copies(found, self.catalog) if "share" in self.passes else found
 
     def _units(self, repair: Repair) -> Units | None:
         """The units of all relations; None if stores had to be moved for them."""

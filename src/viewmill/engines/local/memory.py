@@ -101,15 +101,23 @@ def _bytes(shape: tuple[int, ...], dtype: DTypeLike) -> int:
 
 def _region(size: int) -> Region | None:
     """Zeros as they come from the system, or nothing if it has no such thing, or not so much."""
-    if not hasattr(mmap, "MAP_ANONYMOUS"):
-        return None
+    region = reserved(size)
     try:
-        region = Region(-1, size, flags=_FLAGS)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
+        if region is not None and hasattr(mmap, "MADV_HUGEPAGE"):
             region.madvise(mmap.MADV_HUGEPAGE)  # random reads of many pages spend most of their time finding the page
     except OSError:
         return None
     return region
+
+
+def reserved(size: int) -> Region | None:
+    """Addresses, which are memory from when they are written to."""
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return None
+    try:
+        return Region(-1, size, flags=_FLAGS)
+    except OSError:
+        return None
 
 
 def _region_of(array: NDArray[Any]) -> Region | None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import math
-import mmap
 import os
 from collections.abc import Callable
 from functools import cache
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from viewmill.engines.local.large_pages import collapse, mapped
 from viewmill.engines.local.memory import LARGE
 from viewmill.engines.local.room import free_memory, is_memory
 
@@ -58,12 +58,12 @@ class Region:
         """Map an open file. The descriptor is ours from now on."""
         self.path = path
         self._descriptor = descriptor
-        self._map = mmap.mmap(descriptor, NOMINAL)
-        self._bytes = np.frombuffer(self._map, np.uint8)
+        self._bytes = mapped(descriptor, NOMINAL)
         self.base = int(self._bytes.ctypes.data)
         self.header: NDArray[np.int64] = self._bytes[:HEADER].view(np.int64)
         self._released: list[NDArray[Any]] = []
         self._is_memory = is_memory(path)
+        self._has_large_pages = self._is_memory
 
     @classmethod
     def create(cls, path: Path) -> Region:
@@ -168,9 +168,11 @@ class Region:
         self._released = []
 
     def _back(self, start: int, size: int) -> None:
-        """Have disk, or memory, for a part of the file."""
+        """Have disk, or memory, for a part of the file. A large part of memory is of large pages, if there are any."""
         if self._is_memory and size >= LARGE and size > free_memory(self.path.parent):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        if self._has_large_pages and size >= LARGE:
+            self._has_large_pages = collapse(self._descriptor, self.base, start, size)
         _back(self._descriptor, start, size)
 
     def _start(self, array: NDArray[Any]) -> int:

@@ -91,7 +91,9 @@ def _quiet(folder: Path) -> dict[str, str]:
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)
     return {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+        # Java's default collector marks beside the work, again and again where the heap is small, on a machine whose
+        # cores a batch needs.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
