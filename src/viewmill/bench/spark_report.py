@@ -50,10 +50,14 @@ def _note(run: SparkRun) -> str:
         f"A batch without rows takes {duration(run.empty_batch)}, "
         f"{times(run.empty_batch / run.empty_job)} a job of two Python stages with nothing to do.",
     ]
-    alone = [r for r in run.whole if len(r.views) == 1]
+    alone = [r for r in run.whole if r.title in run.turns and r.rows]
     if len(first.views) > 1 and alone:
-        ratios = sorted(first.seconds / refresh.seconds for refresh in alone)
-        parts.append(f"All {len(first.views)} views take {times(ratios[0])} to {times(ratios[-1])} one of these alone.")
+        ratios = sorted(run.turns[refresh.title] / refresh.seconds for refresh in alone)
+        mean = sum(run.turns[refresh.title] for refresh in alone) / sum(refresh.seconds for refresh in alone)
+        parts.append(
+            f"In turns with each of these alone, all {len(first.views)} views take {times(ratios[0])} to "
+            f"{times(ratios[-1])} as long as that one, and {times(mean)} the mean."
+        )
     unchanged = [refresh.title for refresh in run.whole if not refresh.rows]
     if unchanged:
         parts.append(f"Batches change nothing that {', '.join(unchanged)} read: these are left out.")

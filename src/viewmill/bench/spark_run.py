@@ -4,15 +4,19 @@ Batches insert, update and delete orders, their items, and offers of parts (`spa
 Parquet, and are cached when the clock starts, as the tables are that Spark SQL computes from, of which only columns
 that a query reads are cached. The first eight batches of a mill and the first run of a query are not counted. In the
 end every view is compared with Spark SQL's answer.
+
+Machines are faster at one time than at another. So that many views can be compared with one, the mill that has them all
+is there while the others are measured, and takes turns with them: after each it takes a batch, gives it back, and does
+both again.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -72,6 +76,8 @@ class SparkRun:
     recomputed: dict[str, float] = field(default_factory=dict)
     empty_batch: float = 0.0
     empty_job: float = 0.0
+    turns: dict[str, float] = field(default_factory=dict)
+    """By what has a mill of its own, seconds of a batch of all views just after that one's."""
 
     @property
     def whole(self) -> list[Refresh]:
@@ -135,6 +141,37 @@ class _Answer:
     candidates: pa.Table
 
 
+_Frames = Mapping[str, tuple[DataFrame, DataFrame]]
+"""By table, what a batch takes from it and what it adds to it."""
+
+
+@dataclass
+class _Measured:
+    """A mill that is open, and what its batches have cost so far."""
+
+    mill: SparkMill
+    views: tuple[str, ...]
+    passes: tuple[str, ...]
+    reads: frozenset[str]
+    load: float
+    seconds: list[float] = field(default_factory=list)
+    rows: int = 0
+    cost: Cost = Cost(0, 0, 0, None)
+
+    @property
+    def title(self) -> str:
+        return _title(self.views)
+
+    def take(self, changes: _Frames) -> float:
+        """Seconds of a batch."""
+        start = perf_counter()
+        with self.mill.batch() as batch:
+            for name, (deleted, inserted) in changes.items():
+                batch.delete(name, deleted)
+                batch.insert(name, inserted)
+        return perf_counter() - start
+
+
 class SparkBenchmark:
     def __init__(self, plan: SparkPlan, watch: Watch) -> None:
         self._plan = plan
@@ -149,10 +186,8 @@ class SparkBenchmark:
     def run(self) -> SparkRun:
         plan = self._plan
         run = SparkRun(plan.scale, plan.share, plan.buckets, asdict(here()))
-        # The largest comes last: a JVM that has just started is still compiling what Spark plans with.
         with closing(self._tables):
-            measured = {place: self._refreshed(run, *plan.mills[place]) for place in plan.order}
-        found = [measured[place] for place in range(len(plan.mills))]
+            found = self._refreshed(run)
         answers = self._computed_anew(run)
         for refresh, views in found:
             for name, view in views.items():
@@ -161,13 +196,28 @@ class SparkBenchmark:
             run.refreshes.append(refresh)
         return run
 
-    def _refreshed(
-        self, run: SparkRun, queries: Sequence[Query], passes: tuple[str, ...]
-    ) -> tuple[Refresh, dict[str, pa.Table]]:
-        """What batches cost a mill with these views, and the views after the last."""
-        names = tuple(query.name for query in queries)
-        title = _title(names)
-        reads = {table for query in queries for table in query.reads}
+    def _refreshed(self, run: SparkRun) -> list[tuple[Refresh, dict[str, pa.Table]]]:
+        """What batches cost every mill, and its views after the last."""
+        plan, measured = self._plan, dict[int, tuple[Refresh, dict[str, pa.Table]]]()
+        *others, last = plan.order  # a JVM that has just started is still compiling what Spark plans with
+        with ExitStack() as stack:
+            together = stack.enter_context(self._opened(*plan.mills[last])) if plan.together else None
+            if together is not None:
+                self._take_some(together, range(_WARM_UP))
+            for place in others if together is not None else plan.order:
+                with self._opened(*plan.mills[place]) as mill:
+                    self._take_some(mill, range(plan.all_batches))
+                    if together is not None and mill.passes == ALL_PASSES:
+                        run.turns[mill.title] = self._turn(together, mill.title)
+                    measured[place] = self._finished(run, mill)
+            if together is not None:
+                self._take_some(together, range(_WARM_UP, plan.all_batches))
+                measured[last] = self._finished(run, together)
+        return [measured[place] for place in range(len(plan.mills))]
+
+    @contextmanager
+    def _opened(self, queries: Sequence[Query], passes: tuple[str, ...]) -> Iterator[_Measured]:
+        """A mill with these views, loaded."""
         with (
             tempfile.TemporaryDirectory(prefix="viewmill-bench-") as folder,
             SparkMill(self._spark, f"{folder}/checkpoint", buckets=self._plan.buckets, passes=passes) as mill,
@@ -175,37 +225,41 @@ class SparkBenchmark:
             mill.sql(schema_sql())
             for query in queries:
                 mill.sql(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")
-            self._watch.at(f"{title}: loading")
+            views = _names(queries)
+            reads = frozenset(table for query in queries for table in query.reads)
+            self._watch.at(f"{_title(views)}: loading")
             load = _seconds(lambda: mill.apply(**_of(self._tables.start, reads)))
             self._watch.step()
-            seconds, rows, cost = [], 0, Cost(0, 0, 0, None)
-            for number in range(self._plan.all_batches):
-                self._watch.at(f"{title}: batch {number + 1} of {self._plan.all_batches}")
-                taken, rows, cost = self._take(mill, _of(self._tables.batch(number), reads))
-                seconds.append(taken)
-                self._watch.step()
-            if (queries, passes) == self._plan.mills[0]:
-                self._watch.at(f"{title}: batches without rows")
-                run.empty_batch, run.empty_job = self._empty(mill, reads)
-            views = {name: mill.view(name).to_arrow() for name in names}
-        cost_of = (cost.jobs, cost.stages, cost.shuffled)
-        return Refresh(names, load, tuple(seconds[_WARM_UP:]), rows, *cost_of, passes=passes), views
+            yield _Measured(mill, views, passes, reads, load)
 
-    def _take(self, mill: SparkMill, changes: Mapping[str, Delta]) -> tuple[float, int, Cost]:
-        """Seconds of a batch, its rows, and what it cost Spark."""
-        frames = {name: (delta.deleted.cache(), delta.inserted.cache()) for name, delta in changes.items()}
-        cached = [frame for pair in frames.values() for frame in pair]
-        rows = sum(frame.count() for frame in cached)
-        with counting(self._spark) as cost:
-            start = perf_counter()
-            with mill.batch() as batch:
-                for name, (deleted, inserted) in frames.items():
-                    batch.delete(name, deleted)
-                    batch.insert(name, inserted)
-            seconds = perf_counter() - start
-        for frame in cached:
-            frame.unpersist(blocking=True)
-        return seconds, rows, cost()
+    def _take_some(self, mill: _Measured, numbers: range) -> None:
+        for number in numbers:
+            self._watch.at(f"{mill.title}: batch {number + 1} of {self._plan.all_batches}")
+            with _cached(_of(self._tables.batch(number), mill.reads)) as changes:
+                mill.rows = sum(frame.count() for pair in changes.values() for frame in pair)
+                with counting(self._spark) as cost:
+                    mill.seconds.append(mill.take(changes))
+                mill.cost = cost()
+            self._watch.step()
+
+    def _turn(self, mill: _Measured, other: str) -> float:
+        """Seconds of a batch, just after another mill's. In the end the mill is as it was."""
+        self._watch.at(f"{mill.title}: a turn after {other}")
+        with _cached(_of(self._tables.batch(_WARM_UP), mill.reads)) as there:
+            for pair in there.values():
+                for frame in pair:
+                    frame.count()
+            back = {name: (inserted, deleted) for name, (deleted, inserted) in there.items()}
+            return median(mill.take(changes) for changes in (there, back, there, back))
+
+    def _finished(self, run: SparkRun, mill: _Measured) -> tuple[Refresh, dict[str, pa.Table]]:
+        if mill.views == _names(self._plan.mills[0][0]) and mill.passes == ALL_PASSES:
+            self._watch.at(f"{mill.title}: batches without rows")
+            run.empty_batch, run.empty_job = self._empty(mill.mill, mill.reads)
+        cost, seconds = mill.cost, tuple(mill.seconds[_WARM_UP:])
+        views = {name: mill.mill.view(name).to_arrow() for name in mill.views}
+        refresh = Refresh(mill.views, mill.load, seconds, mill.rows, cost.jobs, cost.stages, cost.shuffled)
+        return replace(refresh, passes=mill.passes), views
 
     def _empty(self, mill: SparkMill, reads: Iterable[str]) -> tuple[float, float]:
         """Seconds of a batch without rows, and of a job with two Python stages that have nothing to do."""
@@ -245,6 +299,22 @@ class SparkBenchmark:
             answers[query.name] = _Answer(answer, candidates)
             self._watch.step()
         return answers
+
+
+@contextmanager
+def _cached(changes: Mapping[str, Delta]) -> Iterator[_Frames]:
+    """What a batch takes and adds, kept by executors from when it is first computed."""
+    frames = {name: (delta.deleted.cache(), delta.inserted.cache()) for name, delta in changes.items()}
+    try:
+        yield frames
+    finally:
+        for pair in frames.values():
+            for frame in pair:
+                frame.unpersist(blocking=True)
+
+
+def _names(queries: Sequence[Query]) -> tuple[str, ...]:
+    return tuple(query.name for query in queries)
 
 
 def _title(views: Sequence[str]) -> str:
