@@ -145,6 +145,48 @@ def test_a_copy_stays_if_it_lives_elsewhere_or_is_looked_up_by_all_its_fields():
     assert kept_of("purchase", {"wide": WIDE, "v": looked_up}) == {("p",), ("p", "c", "price")}
 
 
+def test_rows_with_the_same_in_two_columns_are_no_copy():
+    ddl = (
+        "CREATE TABLE r (a INT PRIMARY KEY, c INT NOT NULL, e INT NOT NULL)",
+        "CREATE TABLE t (b INT NOT NULL, v INT NOT NULL)",
+        "CREATE TABLE u (b INT NOT NULL, v INT NOT NULL)",
+    )
+    views = {
+        "w": "SELECT r.a, r.c, r.e, u.v FROM r JOIN u ON r.c = u.b",
+        "q": "SELECT t.v, x.n FROM t LEFT JOIN (SELECT a, c, e AS n FROM r) x ON x.a = t.b AND x.c = t.b",
+    }
+    program, catalog = compiled(ddl, views, "recursive")
+    story: list[Change] = [
+        {"r": {(1, 1, 5): 1, (2, 1, 7): 1, (3, 1, 4): 1}, "u": {(1, 1): 1}},
+        {"t": {(1, 9): 1, (2, 3): 1, (3, 3): 1}},
+        {"r": {(1, 1, 5): -1, (4, 4, 1): 1}},
+    ]
+    distributed = distribute(program, catalog, known={"r": 3, "t": 100_000, "u": 100_000})
+    assert not wrong(program, catalog, distributed, iter(story))
+
+
+@pytest.mark.parametrize("strategy", ["auto", "first_order"])
+def test_who_reads_a_copy_does_so_before_the_wider_one_changes(strategy):
+    """A self join reads what was there before the batch."""
+    ddl = (
+        "CREATE TABLE r (g INT, k INT, a INT NOT NULL, b INT NOT NULL, PRIMARY KEY (g, k)) PARTITION BY (g)",
+        "CREATE TABLE s (g INT NOT NULL, v INT NOT NULL) PARTITION BY (g)",
+    )
+    views = {
+        "w": "SELECT r.g, sum(r.a * s.v + r.b) AS t FROM r JOIN s ON r.g = s.g WHERE s.v < r.a GROUP BY r.g",
+        "n": "SELECT x.g, count(*) AS t FROM r x JOIN r y ON x.g = y.g WHERE x.a <> y.a AND x.k <> y.k GROUP BY x.g",
+    }
+    program, catalog = compiled(ddl, views, strategy)
+    distributed = distribute(program, catalog)
+    assert len(distributed.buckets.stores) < len(program.stores)
+    story: list[Change] = [
+        {"r": {(1, 1, 5, 6): 1, (1, 2, 7, 8): 1}, "s": {(1, 1): 1}},
+        {"r": {(1, 3, 9, 1): 1}},
+        {"r": {(1, 1, 5, 6): -1}},
+    ]
+    assert not wrong(program, catalog, distributed, iter(story))
+
+
 def test_a_copy_without_the_key_stays():
     """It has fewer rows: whoever looks up some of them would find more in the other."""
     rows = "SELECT p, c, price, city FROM purchase NATURAL JOIN customer"

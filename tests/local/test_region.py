@@ -116,6 +116,26 @@ def test_large_pages_are_asked_for_as_long_as_there_are_any(tmp_path: Path, monk
     assert len(asked) == 3
 
 
+def test_large_pages_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that nobody got, since there was not room for all."""
+    with tempfile.TemporaryDirectory(dir=MEMORY or tmp_path) as folder:
+        region = Region.create(Path(folder) / "region")
+        region.release(region.array((100,), np.int64))
+        before = region.disk
+        for _ in range(4):
+            region.release(region.array((LARGE + 100,), np.uint8))
+        region.settle()
+        assert region.disk < before + LARGE
+
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(region_module, "_back", full)
+        with pytest.raises(OSError, match="No space left"):
+            region.array((LARGE + 100,), np.uint8)
+        assert region.disk < before + LARGE
+
+
 def test_large_pages_hold_what_the_small_ones_did(tmp_path: Path) -> None:
     """Whether there are any or not; those of a file that is not memory there are not."""
     size = 4 * LARGE

@@ -25,6 +25,7 @@ from viewmill.algebra.nodes import DeltaRelation, Expr, Relation
 from viewmill.algebra.schema import children, relations, with_children
 from viewmill.catalog import Catalog
 from viewmill.distribute.nodes import Buckets, Distributed, Fire, Place
+from viewmill.distribute.triggers import in_order
 from viewmill.program.access import accesses
 from viewmill.program.nodes import Program, Trigger
 
@@ -94,7 +95,7 @@ def _copies(distributed: Distributed, catalog: Catalog) -> list[_Copy]:
             changing.setdefault(s.target, []).append((name, s.expr, s.vars))
     for store, statements in changing.items():
         match statements:
-            case [(name, DeltaRelation(change, fields, vars_), keys)] if name == change and set(keys) == set(vars_):
+            case [(name, DeltaRelation(change, fields, vars_), keys)] if name == change and _are_same(keys, vars_):
                 field_of = dict(zip(vars_, fields, strict=True))
             case _:
                 continue
@@ -103,6 +104,11 @@ def _copies(distributed: Distributed, catalog: Catalog) -> list[_Copy]:
             mine = dict(zip(program.stores[store].keys, (field_of[key] for key in keys), strict=True))
             found.append(_Copy(store, change, _by_fields(distributed.places[store], mine), mine))
     return found
+
+
+def _are_same(keys: tuple[str, ...], vars_: tuple[str, ...]) -> bool:
+    """Whether all of a change is taken. `d_r(a: x, b: x)` is only what has the same in both."""
+    return len(keys) == len(vars_) and set(keys) == set(vars_)
 
 
 def _has_key(definition: Relation, catalog: Catalog) -> bool:
@@ -115,8 +121,9 @@ def _by_fields(place: Place, fields: Mapping[str, str]) -> Place:
 
 
 def _rewritten(trigger: Trigger, wider: _Wider) -> Trigger:
+    """In a new order: who read the narrower store, before it changed, has to come before the wider one changes."""
     kept = (s for s in trigger.statements if s.target not in wider)
-    return replace(trigger, statements=tuple(replace(s, expr=_reading(s.expr, wider)) for s in kept))
+    return replace(trigger, statements=tuple(in_order([replace(s, expr=_reading(s.expr, wider)) for s in kept])))
 
 
 def _reading(expr: Expr, wider: _Wider) -> Expr:

@@ -195,7 +195,7 @@ class Builder:
                     *(replace(s, expr=_renamed(s.expr, taken.name, _ready(taken))) for s in parts),
                 ]
         parts = _plainly_named(parts, {name, *(_ready(taken) for taken in group[0].takes)})
-        yield from (replace(s, expr=order(s.expr, found=self._size)) for s in _in_order(parts))
+        yield from (replace(s, expr=order(s.expr, found=self._size)) for s in in_order(parts))
 
     def _size(self, name: str, given: frozenset[str]) -> float:
         """What waits is as small as a batch."""
@@ -268,7 +268,7 @@ def _added(old: Statement, new: Statement) -> Expr:
     return sum_((old.expr, new.expr))
 
 
-def _in_order(statements: Iterable[Statement]) -> Iterator[Statement]:
+def in_order(statements: Iterable[Statement]) -> Iterator[Statement]:
     """Changes before those who read them, readers of a store before it is updated, `:=` last."""
     lets = [s for s in statements if s.op == "let"]
     updates = [s for s in statements if s.op == "+="]

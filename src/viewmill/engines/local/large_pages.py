@@ -37,9 +37,8 @@ def mapped(descriptor: int, size: int) -> NDArray[np.uint8]:
         whole = np.frombuffer(taken, np.uint8)
         before = -int(whole.ctypes.data) % LARGE
         at, access = int(whole.ctypes.data) + before, mmap.PROT_READ | mmap.PROT_WRITE
-        if system.mmap(at, size, access, mmap.MAP_SHARED | _FIXED, descriptor, 0) == _FAILED:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        return whole[before : before + size]
+        if system.mmap(at, size, access, mmap.MAP_SHARED | _FIXED, descriptor, 0) != _FAILED:
+            return whole[before : before + size]
     return np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
 
 
@@ -52,8 +51,11 @@ def collapse(descriptor: int, base: int, start: int, size: int) -> bool:
     system, first, end = _system(), start // LARGE * LARGE, -(-(start + size) // LARGE) * LARGE
     if system is None or base % LARGE:
         return False
-    for page in range(first, end, LARGE):
-        os.posix_fallocate(descriptor, page, mmap.PAGESIZE)
+    try:
+        for page in range(first, end, LARGE):
+            os.posix_fallocate(descriptor, page, mmap.PAGESIZE)
+    except OSError:  # whoever wants all of it is told
+        return False
     return bool(system.madvise(base + first, end - first, _COLLAPSE) == 0)
 
 

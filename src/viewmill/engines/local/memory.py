@@ -101,21 +101,21 @@ def _bytes(shape: tuple[int, ...], dtype: DTypeLike) -> int:
 
 def _region(size: int) -> Region | None:
     """Zeros as they come from the system, or nothing if it has no such thing, or not so much."""
-    region = reserved(size)
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return None
     try:
-        if region is not None and hasattr(mmap, "MADV_HUGEPAGE"):
+        region = Region(-1, size, flags=_FLAGS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
             region.madvise(mmap.MADV_HUGEPAGE)  # random reads of many pages spend most of their time finding the page
     except OSError:
         return None
     return region
 
 
-def reserved(size: int) -> Region | None:
-    """Addresses, which are memory from when they are written to."""
-    if not hasattr(mmap, "MAP_ANONYMOUS"):
-        return None
+def reserved(size: int) -> mmap.mmap | None:
+    """Addresses to put something else at."""
     try:
-        return Region(-1, size, flags=_FLAGS)
+        return mmap.mmap(-1, size, flags=_FLAGS)
     except OSError:
         return None
 

@@ -129,6 +129,7 @@ class Region:
         try:
             self._back(span + _EDGE, size)
         except OSError:
+            _punch(self._descriptor, span + _EDGE, self._end(span, size) - span - _EDGE)
             self._give_up(span)
             raise
         return self.at(self.base + span + _EDGE, shape, dtype)
@@ -162,7 +163,8 @@ class Region:
         """Give up the spans of all arrays that were released."""
         for array in self._released:
             start = self._start(array)
-            if array.nbytes < LARGE or not _punch(self._descriptor, start, array.nbytes):
+            size = self._end(start - _EDGE, array.nbytes) - start
+            if array.nbytes < LARGE or not _punch(self._descriptor, start, size):
                 self._bytes[start : start + array.nbytes] = 0
             self._give_up(start - _EDGE)
         self._released = []
@@ -174,6 +176,11 @@ class Region:
         if self._has_large_pages and size >= LARGE:
             self._has_large_pages = collapse(self._descriptor, self.base, start, size)
         _back(self._descriptor, start, size)
+
+    def _end(self, span: int, size: int) -> int:
+        """Where the pages of an array in a span end: a large page may go on behind it, in zeros of the same span."""
+        end, last = span + _EDGE + size, span + (1 << int(self._edge(span)[_POWER]))
+        return min(-(-end // LARGE) * LARGE, last) if size >= LARGE else end
 
     def _start(self, array: NDArray[Any]) -> int:
         return int(array.ctypes.data) - self.base
