@@ -23,7 +23,8 @@ def run() -> SparkRun:
         Refresh(("q03",), 10.0, (1.5, 1.5, 1.5), 1000, 1, 4, 3_000_000, passes=()),
         Refresh(("q03",), 10.0, (1.0, 1.0, 1.0), 1000, 1, 3, 2_000_000, passes=ALL_PASSES[:1]),
     ]
-    return SparkRun(1.0, 0.01, 2, place, refreshes, {"q03": 5.0, "q06": 1.0}, 0.3, 0.15, {"q03": 2.0, "q06": 2.5})
+    turns = {"q03": (2.0, 2.0, 9.0), "q06": (2.5, 2.5, 2.5)}
+    return SparkRun(1.0, 0.01, 2, place, refreshes, {"q03": 5.0, "q06": 1.0}, 0.3, 0.15, turns)
 
 
 def test_every_mill_is_compared_with_spark_sql(run):
@@ -32,6 +33,9 @@ def test_every_mill_is_compared_with_spark_sql(run):
     assert [row[-1] for row in speed.rows] == ["2.40x", "10.0x", "4.00x"]
     assert "2.00x a job of two Python stages" in speed.note
     assert "all 2 views take 4.00x to 10.0x as long as that one, and 6.00x the mean" in speed.note
+    assert "Of 9 batches of all views, with the snapshots that were due, the mean is 3.11 s and the longest 9.00 s" in (
+        speed.note
+    )
     assert [row[1:] for row in cost.rows] == [
         ("1", "3", "2.00 MB", "-"),
         ("1", "2", "1.00 MB", "1, 3"),

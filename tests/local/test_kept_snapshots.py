@@ -17,6 +17,7 @@ from kept_turns import pending, take
 from viewmill.catalog import Catalog
 from viewmill.engines.local.frames import Damaged, Later, read_arrays, write_arrays
 from viewmill.engines.local.kept import Kept, OtherProgram
+from viewmill.engines.local.narrow import narrowed, widened
 from viewmill.errors import DataError, InternalError
 from viewmill.program.nodes import Program
 
@@ -166,22 +167,53 @@ def test_large_arrays_are_cut_into_frames() -> None:
     assert (first == array).all() and second.tolist() == [0, 1, 2]
 
 
-def test_arrays_of_a_pool_are_made_when_those_before_are_written() -> None:
+def test_rows_of_a_pool_come_some_at_a_time_when_those_before_are_written() -> None:
     file, made = io.BytesIO(), []
+    rows = np.random.default_rng(1).integers(-(2**63), 2**63, (100_000, 3))
 
-    def later(length: int) -> Later:
-        return Later(length, lambda: made.append(file.tell()) or np.arange(length))
+    def later(count: int) -> Later:
+        def pieces(size: int) -> Iterator[np.ndarray]:
+            for start in range(0, count, size):
+                made.append(file.tell())
+                yield rows[start : min(start + size, count)]
+
+        return Later(count, 3, pieces)
 
     write_arrays(file, {}, [later(100_000), later(3), later(0)])
-    assert 0 < made[0] < made[1] < made[2]
+    assert len(made) > 2 and made == sorted(set(made))
     file.seek(0)
-    assert [len(array) for array in read_arrays(file, "x")[1]] == [100_000, 3, 0]
-    with pytest.raises(InternalError, match="3 of <i8 to be written as 4 of <i8"):
-        write_arrays(io.BytesIO(), {}, [Later(4, lambda: np.arange(3))])
+    for read, count in zip(read_arrays(file, "x")[1], (100_000, 3, 0), strict=True):
+        assert read.tolist() == rows[:count].tolist()
+    with pytest.raises(InternalError, match="3 rows of <i8 to be written as 4"):
+        write_arrays(io.BytesIO(), {}, [Later(4, 3, lambda _: [rows[:3]])])
+
+
+NUMBERS = st.sampled_from([0, 8, 16, 31, 32, 33, 62, 63]).flatmap(
+    lambda bits: st.integers(-(2**bits), 2**bits - 1)
+) | st.sampled_from([-(2**63), 2**63 - 1])
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda width: st.lists(st.lists(NUMBERS, min_size=width, max_size=width), min_size=1, max_size=8)
+    )
+)
+def test_words_are_as_wide_as_before_they_were_made_narrow(rows: list[list[int]]) -> None:
+    data = narrowed(np.array(rows, np.int64))
+    read = widened(memoryview(data), len(rows[0]))
+    assert read is not None and read.tolist() == rows
+    assert widened(memoryview(data + b"x"), len(rows[0])) is None
+    assert widened(memoryview(data[:-1]), len(rows[0])) is None
+
+
+@pytest.mark.parametrize("span, size", [(0, 0), (255, 1), (256, 2), (65535, 2), (65536, 4), (2**32 - 1, 4), (2**32, 8)])
+def test_a_number_takes_as_many_bytes_as_the_span_of_its_column(span: int, size: int) -> None:
+    rows = np.array([[-7], *[[span - 7]] * 999], np.int64)
+    assert 1000 * size <= len(narrowed(rows)) < 1000 * size + 20
 
 
 def test_a_format_of_the_future_is_refused() -> None:
     with pytest.raises(DataError, match="a format that this version"):
-        read_arrays(io.BytesIO(b"viewmill bucket 2\n"), "x")
+        read_arrays(io.BytesIO(b"viewmill bucket 3\n"), "x")
     with pytest.raises(Damaged, match="is not a snapshot"):
         read_arrays(io.BytesIO(b"something that is quite different\n"), "x")

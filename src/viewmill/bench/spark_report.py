@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean, median
 
 from viewmill.bench import spark_run
 from viewmill.bench.figures import duration, times
@@ -52,11 +53,14 @@ def _note(run: SparkRun) -> str:
     ]
     alone = [r for r in run.whole if r.title in run.turns and r.rows]
     if len(first.views) > 1 and alone:
-        ratios = sorted(run.turns[refresh.title] / refresh.seconds for refresh in alone)
-        mean = sum(run.turns[refresh.title] for refresh in alone) / sum(refresh.seconds for refresh in alone)
+        turns = {refresh.title: median(run.turns[refresh.title]) for refresh in alone}
+        ratios = sorted(turns[refresh.title] / refresh.seconds for refresh in alone)
         parts.append(
             f"In turns with each of these alone, all {len(first.views)} views take {times(ratios[0])} to "
-            f"{times(ratios[-1])} as long as that one, and {times(mean)} the mean."
+            f"{times(ratios[-1])} as long as that one, and "
+            f"{times(sum(turns.values()) / sum(refresh.seconds for refresh in alone))} the mean. "
+            f"Of {len(run.together)} batches of all views, with the snapshots that were due, the mean is "
+            f"{duration(fmean(run.together))} and the longest {duration(max(run.together))}."
         )
     unchanged = [refresh.title for refresh in run.whole if not refresh.rows]
     if unchanged:

@@ -76,8 +76,8 @@ class SparkRun:
     recomputed: dict[str, float] = field(default_factory=dict)
     empty_batch: float = 0.0
     empty_job: float = 0.0
-    turns: dict[str, float] = field(default_factory=dict)
-    """By what has a mill of its own, seconds of a batch of all views just after that one's."""
+    turns: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """By what has a mill of its own, seconds of batches of all views just after that one's."""
 
     @property
     def whole(self) -> list[Refresh]:
@@ -87,6 +87,11 @@ class SparkRun:
     def anew(self, refresh: Refresh) -> float:
         """Seconds to compute its views with Spark SQL, one after another."""
         return sum(self.recomputed[name] for name in refresh.views)
+
+    @property
+    def together(self) -> tuple[float, ...]:
+        """Seconds of every batch of all views that was measured, in turns or not, with the snapshots it waited for."""
+        return (*(seconds for turn in self.turns.values() for seconds in turn), *self.refreshes[0].batches)
 
     @property
     def wrong(self) -> dict[str, str]:
@@ -242,15 +247,15 @@ class SparkBenchmark:
                 mill.cost = cost()
             self._watch.step()
 
-    def _turn(self, mill: _Measured, other: str) -> float:
-        """Seconds of a batch, just after another mill's. In the end the mill is as it was."""
+    def _turn(self, mill: _Measured, other: str) -> tuple[float, ...]:
+        """Seconds of batches, just after another mill's. In the end the mill is as it was."""
         self._watch.at(f"{mill.title}: a turn after {other}")
         with _cached(_of(self._tables.batch(_WARM_UP), mill.reads)) as there:
             for pair in there.values():
                 for frame in pair:
                     frame.count()
             back = {name: (inserted, deleted) for name, (deleted, inserted) in there.items()}
-            return median(mill.take(changes) for changes in (there, back, there, back))
+            return tuple(mill.take(changes) for changes in (there, back, there, back))
 
     def _finished(self, run: SparkRun, mill: _Measured) -> tuple[Refresh, dict[str, pa.Table]]:
         if mill.views == _names(self._plan.mills[0][0]) and mill.passes == ALL_PASSES:

@@ -22,7 +22,7 @@ from viewmill.durable.files import DamagedFile, Files
 from viewmill.errors import DataError
 from viewmill.wording import quoted
 
-FORMAT = 4
+FORMAT = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@
     a frame with a JSON text that tells what follows: anything, and how long the arrays are
     the arrays, each in as many frames as it takes
 
-A frame is a checksum, how many bytes follow, how many they stand for, and these bytes, compressed. Nothing is looked
-for in a file: it is written, and read, from its start to its end, so any stream will do. A file that was cut off, that
-has something behind its end, or in which a bit differs is refused.
+A frame is a checksum, how many bytes follow, how many they stand for, and these bytes, compressed. Words are made
+narrow before that (`narrow.py`). Nothing is looked for in a file: it is written, and read, from its start to its end,
+so any stream will do. A file that was cut off, that has something behind its end, or in which a bit differs is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -22,13 +22,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from viewmill.engines.local.narrow import Ints, narrowed, widened
 from viewmill.errors import DataError, InternalError
 
 _WHAT = b"viewmill bucket "
-_VERSION = 1
+_VERSION = 2
 _FRAME = struct.Struct("<IQQ")
 _PIECE = 2**24
 """Bytes in a frame, at most, before they are compressed."""
+_ROWS = 2**15
+"""Rows of words in a frame: few enough that they stay in a processor's cache while they are made narrow."""
 _LONGEST = 2**31
 _WORDS = np.dtype(np.int64).str
 
@@ -42,59 +45,84 @@ class Damaged(DataError):
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """An array of so many words that is made when it is written, and is gone afterwards."""
+    """So many rows of so many words, which come some at a time when they are written."""
 
-    length: int
-    make: Callable[[], NDArray[np.int64]]
+    rows: int
+    width: int
+    pieces: Callable[[int], Iterable[Ints]]
 
 
 def write_arrays(file: BinaryIO, told: dict[str, Any], arrays: Sequence[NDArray[Any] | Later]) -> None:
-    """Write something that JSON can tell, and arrays."""
+    """Write something that JSON can tell, and arrays: of one dimension, or rows of words."""
     file.write(_WHAT + b"%d\n" % _VERSION)
     codec = pa.Codec("zstd", compression_level=1)
-    lengths = [(_WORDS, each.length) if isinstance(each, Later) else (each.dtype.str, each.size) for each in arrays]
-    _write_frame(file, codec, json.dumps({"told": told, "arrays": lengths}).encode())
-    for each, (kind, length) in zip(arrays, lengths, strict=True):
-        array = _flat(each.make() if isinstance(each, Later) else each)
-        if array.dtype.str != kind or len(array) != length:
-            raise InternalError(f"{len(array)} of {array.dtype.str} to be written as {length} of {kind}")
-        data = array.view(np.uint8).data
-        for start in range(0, len(data), _PIECE):
-            _write_frame(file, codec, data[start : start + _PIECE])
+    shapes = [_shape(each) for each in arrays]
+    _write_frame(file, codec, json.dumps({"told": told, "arrays": shapes}).encode())
+    for each, (kind, rows, _) in zip(arrays, shapes, strict=True):
+        written = 0
+        for count, data in _pieces(each):
+            _write_frame(file, codec, data)
+            written += count
+        if written != rows:
+            raise InternalError(f"{written} rows of {kind} to be written as {rows}")
+
+
+def _shape(array: NDArray[Any] | Later) -> tuple[str, int, int]:
+    """What is in it, how many rows, and how many in a row: 0 if there are no rows, but numbers."""
+    if isinstance(array, Later):
+        return _WORDS, array.rows, array.width
+    return array.dtype.str, len(array), 0 if array.ndim == 1 else array.shape[1]
+
+
+def _pieces(array: NDArray[Any] | Later) -> Iterator[tuple[int, bytes | memoryview]]:
+    """What is in a frame, and how many rows that are."""
+    if isinstance(array, Later):
+        for rows in array.pieces(_ROWS):
+            yield len(rows), narrowed(rows)
+        return
+    words, step = array.dtype.str == _WORDS, _ROWS if array.dtype.str == _WORDS else _PIECE // array.itemsize
+    for start in range(0, len(array), step):
+        piece = array[start : start + step]
+        yield (
+            len(piece),
+            narrowed(piece.reshape(len(piece), -1)) if words else np.ascontiguousarray(piece).data.cast("B"),
+        )
 
 
 def read_arrays(file: BinaryIO, name: str) -> tuple[dict[str, Any], Iterator[NDArray[Any]]]:
-    """What was told, and the arrays, each of one dimension, to be read one after the other and to the end."""
+    """What was told, and the arrays, to be read one after the other and to the end."""
     first = file.readline(len(_WHAT) + 20)
     if not first.startswith(_WHAT) or not first.endswith(b"\n"):
         raise Damaged(name, "is not a snapshot of a bucket" if len(first) > len(_WHAT) else "is cut off")
     if first[len(_WHAT) :].strip() != b"%d" % _VERSION:
         raise DataError(
             f"the snapshot {name} has a format that this version of viewmill does not know",
-            hint="use the version it was written with, or a later one",
+            hint="use the version it was written with",
         )
     codec = pa.Codec("zstd")
     known = json.loads(bytes(_read_frame(file, codec, name)))
     return known["told"], _arrays(file, codec, name, known["arrays"])
 
 
-def _arrays(file: BinaryIO, codec: pa.Codec, name: str, lengths: list[tuple[str, int]]) -> Iterator[NDArray[Any]]:
-    for kind, length in lengths:
-        array = np.empty(length, np.dtype(kind))
-        data, at = array.view(np.uint8), 0
-        while at < len(data):
-            piece = _read_frame(file, codec, name)
-            if not 0 < len(piece) <= len(data) - at:
+def _arrays(file: BinaryIO, codec: pa.Codec, name: str, shapes: list[tuple[str, int, int]]) -> Iterator[NDArray[Any]]:
+    for kind, rows, width in shapes:
+        array, at = np.empty((rows, width) if width else rows, np.dtype(kind)), 0
+        while at < rows:
+            piece = _piece(_read_frame(file, codec, name), kind, width)
+            if piece is None or not 0 < len(piece) <= rows - at:
                 raise Damaged(name, "has parts that do not belong together")
-            data[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
+            array[at : at + len(piece)] = piece
             at += len(piece)
         yield array
     if file.read(1):
         raise Damaged(name, "has something behind its end")
 
 
-def _flat(array: NDArray[Any]) -> NDArray[Any]:
-    return np.ascontiguousarray(array).reshape(-1)
+def _piece(data: pa.Buffer, kind: str, width: int) -> NDArray[Any] | None:
+    if kind != _WORDS:
+        return np.frombuffer(data, np.dtype(kind))
+    rows = widened(memoryview(data), width or 1)
+    return rows if rows is None or width else rows[:, 0]
 
 
 def _write_frame(file: BinaryIO, codec: pa.Codec, data: bytes | memoryview) -> None:

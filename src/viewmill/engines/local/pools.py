@@ -300,17 +300,25 @@ class Pool:
 
     def rows(self) -> tuple[Ints, Ints]:
         """Copies of the keys and weights of all records, in no particular order."""
-        used = self.arrays.block[layout.HIGH]
-        records = np.flatnonzero(self.arrays.live[:used] & layout.ALIVE)
+        records = self._living()
         return self.arrays.keys[records], self.arrays.weights[records]
 
     def pieces(self, size: int) -> Iterator[tuple[Ints, Ints]]:
         """The same, so many at a time."""
-        used = self.arrays.block[layout.HIGH]
-        records = np.flatnonzero(self.arrays.live[:used] & layout.ALIVE)
+        records = self._living()
         for start in range(0, len(records), size):
             some = records[start : start + size]
             yield self.arrays.keys[some], self.arrays.weights[some]
+
+    def records(self, size: int) -> Iterator[Ints]:
+        """The same, each key and its weights in one row."""
+        records = self._living()
+        for start in range(0, len(records), size):
+            yield self.arrays.records[records[start : start + size]]
+
+    def _living(self) -> Ints:
+        used = self.arrays.block[layout.HIGH]
+        return np.flatnonzero(self.arrays.live[:used] & layout.ALIVE)
 
     def weights_of(self, keys: Ints) -> Ints:
         """The weights of every key, 0 for those that are absent."""

@@ -22,14 +22,14 @@ from viewmill.engines.local.pools import Pool
 def save_engine(file: BinaryIO, engine: HeldEngine, told: dict[str, Any]) -> None:
     """Write the strings and the pools of an engine, and what else is to be told."""
     pools = [[name, pool.width, pool.doubles, pool.slices, pool.orders] for name, pool in engine.pools.items()]
-    rows = [array for pool in engine.pools.values() for array in _rows(pool)]
+    rows = [_rows(pool) for pool in engine.pools.values()]
     wide = [] if engine.wide is None else [np.frombuffer(engine.wide.dump(), np.uint8)]
     write_arrays(file, {**told, "pools": pools, "wide": len(wide)}, [*engine.dictionary.dump(), *rows, *wide])
 
 
-def _rows(pool: Pool) -> tuple[Later, Later]:
-    """Keys and weights, copied pool by pool: there may not be room for all of them twice."""
-    return Later(len(pool) * pool.width, lambda: pool.rows()[0]), Later(len(pool) * pool.lanes, lambda: pool.rows()[1])
+def _rows(pool: Pool) -> Later:
+    """Keys with their weights, copied some at a time: there may not be room for all of them twice."""
+    return Later(len(pool), pool.width + pool.lanes, pool.records)
 
 
 class Snapshot:
@@ -47,9 +47,9 @@ class Snapshot:
             dictionary.load(next(arrays), next(arrays), next(arrays))
             pools = {}
             for name, width, doubles, slices, orders in self.told["pools"]:
-                keys, weights = next(arrays), next(arrays).reshape(-1, len(doubles))
+                rows = next(arrays)
                 pool = pools[name] = Pool(width, tuple(doubles), memory=memory)
-                pool.fill(keys.reshape(len(weights), width), weights)
+                pool.fill(rows[:, :width], rows[:, width:])
                 for columns in slices:
                     pool.add_slice(tuple(columns))
                 for within, column, double in orders:

@@ -78,7 +78,7 @@ Frames: TypeAlias = Mapping[str, DataFrame]
 SMALL = 2**24
 """Bytes in the log of what arrives in a bucket, from which on Spark is to hand it over in pieces."""
 SAVE_AFTER = 2**23
-"""A snapshot of a bucket is due when so many bytes were logged since the last one, and half as many as that has."""
+"""A snapshot of a bucket is due when so many bytes were logged since the last one, and as many as that has."""
 SAVE_AFTER_BATCHES = 64
 
 
@@ -476,12 +476,12 @@ class SparkEngine:
             self._history.clean(self.commit)
 
     def _due(self) -> frozenset[int]:
-        """Buckets of which a snapshot is due. Their turns come at different times, so that no batch waits for all."""
+        """Buckets of which a snapshot is due. If small batches are what makes it due, buckets take turns."""
         commit = self.commit
         return frozenset(
             bucket
             for bucket in range(commit.buckets)
-            if commit.logged[bucket] > max(SAVE_AFTER, commit.saved[bucket] // 2)
+            if commit.logged[bucket] > max(SAVE_AFTER, commit.saved[bucket])
             or commit.version - commit.snapshots[bucket] >= SAVE_AFTER_BATCHES + bucket % SAVE_AFTER_BATCHES
         )
 
