@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,14 @@ def test_the_largest_mill_is_measured_last():
     plan = SparkPlan(some, some[:2], 1.0, 0.01, 7, 2, Path(), "1g")
     assert sorted(plan.order) == list(range(len(plan.mills)))
     assert plan.mills[plan.order[-1]] == (some, ALL_PASSES)
+
+
+@pytest.mark.parametrize("alone, chosen", [(("q01", "q03", "q06"), "q03"), (("q06", "q07"), "q06"), ((), None)])
+def test_one_query_is_measured_with_some_passes_only_all_in_a_row(alone, chosen):
+    some = tuple(tpch_queries()[name] for name in alone)
+    plan = SparkPlan((), some, 1.0, 0.01, 7, 2, Path(), "1g")
+    counts = [len(passes) for (query,), passes in plan.mills if query.name == chosen]
+    assert counts == (list(range(len(ALL_PASSES) + 1)) if chosen else [])
+    assert [query.name for (query,), passes in plan.mills if passes == ALL_PASSES] == list(alone)
+    without = replace(plan, passes=False)
+    assert [passes for _, passes in without.mills] == [ALL_PASSES] * len(alone)

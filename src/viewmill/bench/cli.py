@@ -114,7 +114,9 @@ def spark(
     scale: Annotated[float, typer.Option(help="Scale factor.", min=0.001)] = 1.0,
     together: Annotated[str, typer.Option(help="Queries that share a mill: all, none, or such as q01,q17.")] = "all",
     alone: Annotated[str, typer.Option(help="Queries that have a mill of their own: as above.")] = "q03,q06,q07,q17",
-    passes: Annotated[bool, typer.Option(help="Measure the first of these with some optimisations only, too.")] = True,
+    passes: Annotated[
+        bool, typer.Option(help="Measure one of these, q03 if it is there, with some optimisations only, too.")
+    ] = True,
     share: Annotated[float, typer.Option(help="Share of the orders that a batch changes.", min=0.0001, max=0.5)] = 0.01,
     batches: Annotated[int, typer.Option(help="How many are measured.", min=1)] = 7,
     buckets: Annotated[int, typer.Option(help="Buckets, and cores that Spark uses.", min=1)] = 2,

@@ -45,7 +45,7 @@ def _times(run: SparkRun) -> Iterator[tuple[str, ...]]:
 
 
 def _note(run: SparkRun) -> str:
-    first = run.refreshes[0]
+    first = run.whole[0]
     parts = [
         f"Batches of {first.rows:,} rows, medians of {len(first.batches)}; {run.buckets} buckets.",
         f"A batch without rows takes {duration(run.empty_batch)}, "

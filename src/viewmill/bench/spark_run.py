@@ -43,6 +43,10 @@ _WARM_UP = 8
 """Batches that are not measured: a JVM compiles what it runs often, as long as it finds more of it."""
 
 
+_EVERY = [ALL_PASSES[:count] for count in range(len(ALL_PASSES) + 1)]
+"""The passes, switched on one after another."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refresh:
     """A mill of some views: seconds to load it and of each batch, what a batch cost Spark, what is wrong in the end."""
@@ -91,7 +95,7 @@ class SparkRun:
     @property
     def together(self) -> tuple[float, ...]:
         """Seconds of every batch of all views that was measured, in turns or not, with the snapshots it waited for."""
-        return (*(seconds for turn in self.turns.values() for seconds in turn), *self.refreshes[0].batches)
+        return (*(seconds for turn in self.turns.values() for seconds in turn), *self.whole[0].batches)
 
     @property
     def wrong(self) -> dict[str, str]:
@@ -100,7 +104,10 @@ class SparkRun:
 
 @dataclass(frozen=True, slots=True)
 class SparkPlan:
-    """`together` share a mill, each of `alone` has its own. With `passes`, each of those is measured by itself."""
+    """`together` share a mill, each of `alone` has its own. With `passes`, one of these is also compiled without any
+    pass of the distributed compiler, with the first, with two, and so on: q03, as in figure 13 of the paper, if it is
+    there.
+    """
 
     together: tuple[Query, ...]
     alone: tuple[Query, ...]
@@ -116,9 +123,9 @@ class SparkPlan:
     def mills(self) -> list[tuple[tuple[Query, ...], tuple[str, ...]]]:
         """The views of each mill, and how it is compiled."""
         together = [(self.together, ALL_PASSES)] if self.together else []
-        alone = [((query,), ALL_PASSES) for query in self.alone]
-        ablated = [((self.alone[0],), ALL_PASSES[:count]) for count in range(len(ALL_PASSES))] if self.alone else []
-        return [*together, *alone, *(ablated if self.passes else [])]
+        chosen = sorted(self.alone, key=lambda query: query.name != "q03")[: self.passes]
+        alone = [((query,), passes) for query in self.alone for passes in (_EVERY if query in chosen else [ALL_PASSES])]
+        return [*together, *alone]
 
     @property
     def order(self) -> list[int]:
