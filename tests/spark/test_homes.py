@@ -14,6 +14,7 @@ import pytest
 
 import viewmill
 from viewmill.engines.local import region, room
+from viewmill.engines.local.locks import Lock
 from viewmill.engines.local.memory import LARGE
 from viewmill.engines.local.region import Region
 from viewmill.engines.spark import homes
@@ -70,6 +71,35 @@ def test_two_tasks_remove_the_same_folder(memory, monkeypatch):
     monkeypatch.setattr(Home, "_folders", lambda self: [memory / "viewmill-m"])
     assert not list(home.files())
     home.remove()
+
+
+def test_two_tasks_that_find_each_other_busy_leave_nothing(memory, monkeypatch):
+    homes.enter()
+    home = Home("m")
+    for name in ("b", "c"):
+        home.path(name).touch()
+
+    def discard(path: Path) -> bool:
+        path.unlink()  # c by the other task, which has its lock
+        return path.name == "b"
+
+    monkeypatch.setattr(homes, "discard", discard)
+    home.remove()
+    assert not (memory / "viewmill-m").exists()
+
+
+def test_a_bucket_that_somebody_works_on_stays(memory):
+    homes.enter()
+    home = Home("m")
+    for name in ("b", "c"):
+        home.path(name).touch()
+    lock = Lock(home.path("c"))
+    lock.take(0)
+    home.remove()
+    assert [file.name for file in home._buckets()] == ["c"]
+    lock.drop()
+    home.remove()
+    assert not (memory / "viewmill-m").exists()
 
 
 def test_what_others_use_stays(memory):

@@ -93,12 +93,19 @@ class Home:
         return True
 
     def remove(self) -> None:
-        """Remove all that this machine has of the mill, and that nobody works on."""
-        buckets = [file for file in self.files() if file.suffix != ".lock" and not file.name.startswith(_MARK)]
-        busy = [file for file in buckets if not discard(file)]
-        if not busy:
+        """Remove all that this machine has of the mill, and that nobody works on.
+
+        Tasks that do so at the same time find each other's buckets busy. Whoever removes the last one sees that none
+        is left, and removes the rest.
+        """
+        for bucket in self._buckets():
+            discard(bucket)
+        if not self._buckets():
             for folder in self._folders():
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def _buckets(self) -> list[Path]:
+        return [file for file in self.files() if file.suffix != ".lock" and not file.name.startswith(_MARK)]
 
     def files(self) -> Iterator[Path]:
         """All there are of the mill."""
