@@ -14,7 +14,7 @@ import pytest
 
 import viewmill
 from viewmill.engines.local import region, room
-from viewmill.engines.local.locks import Lock
+from viewmill.engines.local.locks import Lock, draft_of
 from viewmill.engines.local.memory import LARGE
 from viewmill.engines.local.region import Region
 from viewmill.engines.spark import homes
@@ -102,12 +102,44 @@ def test_a_bucket_that_somebody_works_on_stays(memory):
     assert not (memory / "viewmill-m").exists()
 
 
+def test_a_bucket_that_somebody_makes_stays(memory):
+    """Its draft is mapped: cut off, it would end the process that writes to it."""
+    homes.enter()
+    home = Home("m")
+    path = home.path("c")
+    draft = draft_of(path)
+    draft.write_bytes(b"some pages")
+    lock = Lock(path)
+    lock.take(0)
+    home.remove()
+    assert draft.read_bytes() == b"some pages"
+    lock.drop()
+    home.remove()
+    assert not (memory / "viewmill-m").exists()
+
+
 def test_what_others_use_stays(memory):
     homes.enter()
     folder = Home("m").path("b").parent
     (folder / f"used-by-{os.getppid()}").touch()
     homes.leave()
     assert [file.name for file in folder.iterdir()] == [f"used-by-{os.getppid()}"]
+
+
+def test_folders_that_are_not_ours_to_look_into_hold_nobody_up(memory, monkeypatch):
+    homes.enter()
+    for mill in "abc":
+        Home(mill).path("b").touch()
+    exists = Path.exists
+
+    def refused(path: Path) -> bool:
+        if path.parent.name == "viewmill-b":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    homes.leave()
+    assert [folder.name for folder in memory.iterdir()] == ["viewmill-b"]
 
 
 def test_a_process_forked_from_an_executor_gives_nothing_back(memory, monkeypatch):

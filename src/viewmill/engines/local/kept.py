@@ -37,7 +37,7 @@ from viewmill.engines.local.dictionary import Dictionary
 from viewmill.engines.local.held import Found, HeldEngine
 from viewmill.engines.local.interning import BLOCK
 from viewmill.engines.local.kept_marks import code_mark, machine_mark, store_mark
-from viewmill.engines.local.locks import PATIENCE, Lock
+from viewmill.engines.local.locks import PATIENCE, Lock, draft_of
 from viewmill.engines.local.pending import Pending
 from viewmill.engines.local.pieces import PIECE, Piece
 from viewmill.engines.local.pools import Pool
@@ -125,7 +125,7 @@ class Kept:
         """A new bucket. It is at its path as a whole, or not at all."""
         lock = Lock(path)
         lock.take(patience)
-        draft = path.with_name(f"{path.name}.new")
+        draft = draft_of(path)
         region: Region | None = None
         try:
             draft.unlink(missing_ok=True)  # whoever left one here did not live to give back the lock
@@ -199,13 +199,16 @@ class Kept:
         catalog: Catalog,
         tables: Mapping[str, Table] | None = None,
         *,
+        name: str = "that is read",
         patience: float = PATIENCE,
     ) -> Kept:
-        """A bucket at `path` as it was saved, with its label. What is there is replaced."""
+        """A bucket at `path` as it was saved, with its label. What is there is replaced.
+
+        A stream has the `name` that errors give it.
+        """
         if isinstance(file, (Path, str)):
             with Path(file).open("rb") as stream:
                 return cls._restored(stream, str(file), Path(path), program, catalog, tables, patience)
-        name = str(getattr(file, "name", "that is read"))
         return cls._restored(file, name, Path(path), program, catalog, tables, patience)
 
     @classmethod

@@ -1,7 +1,7 @@
 """One process at a time: a lock on a file beside the one it protects.
 
 The lock is on a file of its own, because the one it protects may be replaced by another. It goes with the process that
-holds it, however that ends.
+holds it, however that ends. Whoever has the lock of a file has its draft as well, from which the file is to be made.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from viewmill.errors import DataError
 PATIENCE = 600.0
 """Seconds after which nobody waits any longer."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+
+
+_DRAFT = ".new"
 
 
 class Busy(DataError):
@@ -64,9 +67,16 @@ def _wait(descriptor: int, until: float, path: Path) -> None:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
+def draft_of(path: Path) -> Path:
+    """What becomes the file at `path` when it is complete."""
+    return path.with_name(path.name + _DRAFT)
+
+
 def discard(path: Path) -> bool:
-    """Remove a file that processes may have mapped, and free its room at once. False if somebody works on it."""
-    lock = Lock(path)
+    """Remove a file, or a draft of one, that processes may have mapped, and free its room at once. False if somebody
+    works on it.
+    """
+    lock = Lock(path.with_name(path.name.removesuffix(_DRAFT)))
     try:
         lock.take(0)
     except Busy:

@@ -47,10 +47,14 @@ def leave() -> None:
         return
     ours, _executor = f"{_MARK}{_executor}", None
     for folder in _mills_in_memory():
-        mark = folder / ours
-        if mark.exists() and not any(_is_alive(other) for other in folder.glob(f"{_MARK}*") if other != mark):
-            shutil.rmtree(folder, ignore_errors=True)
-        mark.unlink(missing_ok=True)
+        with suppress(OSError):  # another user's, which we may not look into
+            _leave(folder, folder / ours)
+
+
+def _leave(folder: Path, mark: Path) -> None:
+    if mark.exists() and not any(_is_alive(other) for other in folder.glob(f"{_MARK}*") if other != mark):
+        shutil.rmtree(folder, ignore_errors=True)
+    mark.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

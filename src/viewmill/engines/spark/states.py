@@ -25,6 +25,7 @@ from viewmill.engines.local.shelf import Shelf
 from viewmill.engines.spark.step import take
 from viewmill.engines.spark.work import Point, Work, from_log
 from viewmill.errors import InternalError
+from viewmill.wording import quoted
 
 T = TypeVar("T")
 
@@ -165,8 +166,9 @@ def _at_snapshot(path: Path, point: Point, bucket: int) -> Kept:
     program, catalog = deployed.program.buckets, deployed.known
     if not version:
         return Kept.create(path, program, catalog, deployed.constants(bucket, point.buckets))
-    with point.files.input(point.snapshot(bucket, version)) as saved:
-        return Kept.restore(saved, path, program, catalog)
+    name = point.snapshot(bucket, version)
+    with point.files.input(name) as saved:
+        return Kept.restore(saved, path, program, catalog, name=quoted(point.files.path(name)))
 
 
 def _replay(kept: Kept, point: Point, entry: Entry, number: int, log: str | None) -> None:
