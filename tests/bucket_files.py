@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,6 @@ from viewmill.spark_mill import SparkMill
 
 def bucket_folder(mill: SparkMill) -> Path:
     """The folder that is there: in memory, or on disk."""
-    name = f"viewmill-{mill._engine.commit.mill}"
+    name = f"viewmill-{os.getuid()}-{mill._engine.commit.mill}"
     (folder,) = (each / name for each in (Path("/dev/shm"), Path(tempfile.gettempdir())) if (each / name).is_dir())
     return folder

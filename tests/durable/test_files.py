@@ -12,7 +12,7 @@ from threading import Barrier
 
 import pytest
 
-from viewmill.durable.files import DamagedFile, Files
+from viewmill.durable.files import DamagedFile, FileError, Files
 from viewmill.errors import DataError
 
 
@@ -173,6 +173,32 @@ def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(DataError, match="cannot write"):
         Files(str(tmp_path / "file")).write("a", b"one")
+
+
+@pytest.mark.parametrize("use", [Files.read, Files.names, Files.folders])
+def test_what_cannot_be_read_is_named(files, use):
+    """Something else is where a file is wanted, or a folder."""
+    (Path(files.path("a")) / "b").mkdir(parents=True)
+    Path(files.path("c")).write_text("in the way")
+    name = "a" if use is Files.read else "c"
+    with pytest.raises(FileError, match=f'cannot read "{files.path(name)}"'):
+        use(files, name)
+
+
+def test_what_cannot_be_removed_is_named(files, monkeypatch):
+    files.write("a", b"one")
+    system, path = files._place
+
+    class Keeping:
+        def __getattr__(self, name):
+            return getattr(system, name)
+
+        def delete_file(self, path):
+            raise PermissionError("access denied")
+
+    monkeypatch.setitem(files.__dict__, "_place", (Keeping(), path))
+    with pytest.raises(FileError, match=f'cannot remove "{files.path("a")}": access denied'):
+        files.remove("a")
 
 
 def test_keys_are_not_told():

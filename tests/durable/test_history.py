@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from viewmill.durable.files import DamagedFile, Files
+from viewmill.durable.files import DamagedFile, FileError, Files
 from viewmill.durable.history import DRIVER, FORMAT, Commit, Entry, History, snapshot_of
 from viewmill.errors import DataError
 
@@ -55,7 +55,7 @@ def test_a_mill_that_was_asleep_commits_nothing_where_another_went_on(history):
 
 def test_a_commit_counts_though_nobody_can_be_asked_who_else_is_there(history, monkeypatch):
     def fails(self, folder):
-        raise OSError("slow down")
+        raise FileError("slow down", hint="wait")
 
     commit = Commit().after(entry(1))
     with monkeypatch.context() as patch:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from spark_cluster import children, command
 
 import viewmill
-from viewmill.durable.files import Files
+from viewmill.durable.files import FileError, Files
 from viewmill.durable.history import History
 from viewmill.engines.spark import engine
 from viewmill.errors import DataError
@@ -141,7 +141,7 @@ def test_a_batch_counts_though_old_files_stay(shop, monkeypatch):
     monkeypatch.setattr(engine, "SAVE_AFTER_BATCHES", 2)
 
     def fail(self, name):
-        raise OSError("read only")
+        raise FileError("read only", hint="wait")
 
     monkeypatch.setattr(Files, "remove", fail)
     for _ in range(4):

@@ -39,12 +39,12 @@ def full() -> OSError:
 
 
 def test_without_somebody_to_give_it_back_memory_is_not_used(memory, tmp_path):
-    assert Home("m").path("b") == tmp_path / "disk" / "viewmill-m" / "b"
+    assert Home("m").path("b") == tmp_path / "disk" / f"viewmill-{os.getuid()}-m" / "b"
 
 
 def test_the_folder_that_was_asked_for_is_used(memory, tmp_path):
     homes.enter()
-    assert Home("m", str(tmp_path / "mine")).path("b") == tmp_path / "mine" / "viewmill-m" / "b"
+    assert Home("m", str(tmp_path / "mine")).path("b") == tmp_path / "mine" / f"viewmill-{os.getuid()}-m" / "b"
     assert not Home("m", str(tmp_path / "mine")).spill("b", full())
 
 
@@ -52,7 +52,7 @@ def test_an_executor_gives_back_its_memory(memory):
     homes.enter()
     path = Home("m").path("b")
     path.touch()
-    assert path == memory / "viewmill-m" / "b"
+    assert path == memory / f"viewmill-{os.getuid()}-m" / "b"
     homes.leave()
     assert not list(memory.iterdir())
 
@@ -68,7 +68,7 @@ def test_two_tasks_remove_the_same_folder(memory, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Home, "files", lambda self: iter(there))
         home.remove()
-    monkeypatch.setattr(Home, "_folders", lambda self: [memory / "viewmill-m"])
+    monkeypatch.setattr(Home, "_folders", lambda self: [memory / f"viewmill-{os.getuid()}-m"])
     assert not list(home.files())
     home.remove()
 
@@ -85,7 +85,7 @@ def test_two_tasks_that_find_each_other_busy_leave_nothing(memory, monkeypatch):
 
     monkeypatch.setattr(homes, "discard", discard)
     home.remove()
-    assert not (memory / "viewmill-m").exists()
+    assert not (memory / f"viewmill-{os.getuid()}-m").exists()
 
 
 def test_a_bucket_that_somebody_works_on_stays(memory):
@@ -99,7 +99,7 @@ def test_a_bucket_that_somebody_works_on_stays(memory):
     assert [file.name for file in home._buckets()] == ["c"]
     lock.drop()
     home.remove()
-    assert not (memory / "viewmill-m").exists()
+    assert not (memory / f"viewmill-{os.getuid()}-m").exists()
 
 
 def test_a_bucket_that_somebody_makes_stays(memory):
@@ -115,7 +115,7 @@ def test_a_bucket_that_somebody_makes_stays(memory):
     assert draft.read_bytes() == b"some pages"
     lock.drop()
     home.remove()
-    assert not (memory / "viewmill-m").exists()
+    assert not (memory / f"viewmill-{os.getuid()}-m").exists()
 
 
 def test_what_others_use_stays(memory):
@@ -133,13 +133,25 @@ def test_folders_that_are_not_ours_to_look_into_hold_nobody_up(memory, monkeypat
     exists = Path.exists
 
     def refused(path: Path) -> bool:
-        if path.parent.name == "viewmill-b":
+        if path.parent.name == f"viewmill-{os.getuid()}-b":
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return exists(path)
 
     monkeypatch.setattr(Path, "exists", refused)
     homes.leave()
-    assert [folder.name for folder in memory.iterdir()] == ["viewmill-b"]
+    assert [folder.name for folder in memory.iterdir()] == [f"viewmill-{os.getuid()}-b"]
+
+
+def test_users_of_a_machine_do_not_share_a_mill(memory, monkeypatch):
+    """What one has left, another could neither use nor remove, and the mill would not start for him."""
+    homes.enter()
+    left = Home("m").path("b")
+    (left.parent / f"used-by-{DEAD}").touch()
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert Home("m").path("b").parent != left.parent
+    assert Home("m").on_disk.name == Home("m").in_memory.name
+    Home("another").make_room()
+    assert left.parent.exists()
 
 
 def test_a_process_forked_from_an_executor_gives_nothing_back(memory, monkeypatch):
@@ -155,7 +167,7 @@ def test_a_process_forked_from_an_executor_gives_nothing_back(memory, monkeypatc
 )
 def test_what_the_killed_have_left_is_removed(memory, user, stays):
     homes.enter()
-    other = memory / "viewmill-other"
+    other = memory / f"viewmill-{os.getuid()}-other"
     other.mkdir()
     if user is not None:
         (other / f"used-by-{user}").touch()
@@ -165,7 +177,7 @@ def test_what_the_killed_have_left_is_removed(memory, user, stays):
 
 def test_a_mill_that_comes_back_finds_its_own(memory):
     homes.enter()
-    own = memory / "viewmill-m"
+    own = memory / f"viewmill-{os.getuid()}-m"
     own.mkdir()
     (own / f"used-by-{DEAD}").touch()
     Home("m").make_room()
@@ -178,9 +190,9 @@ def test_what_does_not_fit_goes_to_disk_and_stays_there(memory, tmp_path):
     home.path("b").touch()
     assert not home.spill("b", OSError(errno.EIO, "broken"))
     assert home.spill("b", full())
-    assert not (memory / "viewmill-m" / "b").exists()
-    assert home.path("b") == tmp_path / "disk" / "viewmill-m" / "b"
-    assert home.path("c").parent == memory / "viewmill-m"
+    assert not (memory / f"viewmill-{os.getuid()}-m" / "b").exists()
+    assert home.path("b") == tmp_path / "disk" / f"viewmill-{os.getuid()}-m" / "b"
+    assert home.path("c").parent == memory / f"viewmill-{os.getuid()}-m"
     assert not home.spill("b", full())  # a full disk is a full disk
 
 
@@ -245,7 +257,7 @@ def test_spark_keeps_buckets_in_memory_and_gives_it_back(tmp_path):
 
 def test_a_mill_that_is_closed_gives_everything_back(spark, tmp_path):
     def there(mill: SparkMill) -> list[Path]:
-        name = f"viewmill-{mill._engine.commit.mill}"
+        name = f"viewmill-{os.getuid()}-{mill._engine.commit.mill}"
         folders = (Path("/dev/shm") / name, Path(tempfile.gettempdir()) / name)
         return [file for folder in folders if folder.is_dir() for file in folder.iterdir()]
 

@@ -58,7 +58,7 @@ def log(point: Point, entry: Entry, *keys: int) -> None:
 
 def is_free(folder: Path) -> bool:
     """Whether another could lock the bucket."""
-    (lock,) = folder.glob("viewmill-m/*.lock")
+    (lock,) = folder.glob("viewmill-*-m/*.lock")
     with lock.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -135,7 +135,7 @@ def test_a_bucket_without_room_in_memory_goes_on_on_disk(point, tmp_path, monkey
         return set(kept.store(StoredTable(INFO).store))
 
     assert before_step(Work(point, entry, 2), 0, use) == {(1,), (2,), (3,)}
-    assert seen == [memory / "viewmill-m", tmp_path / "disk" / "viewmill-m"]
+    assert seen == [memory / f"viewmill-{os.getuid()}-m", tmp_path / "disk" / f"viewmill-{os.getuid()}-m"]
     assert not [file for file in seen[0].iterdir() if file.name.endswith("-0")]
     with state_at(replace(point, label=entry.label(2)), 0) as kept:
         assert kept.path.parent == seen[1]

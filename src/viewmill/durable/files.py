@@ -5,6 +5,8 @@
     files.create("commits/000012", b"...")     False if somebody was here first
     files.read("commits/000012")               raises DamagedFile if a byte of it has changed
 
+What goes wrong with a place is a `FileError` that names the file: nobody has to know what Arrow or a disk may raise.
+
 A file is written as a draft and gets its name when it is complete: who reads a name sees all of it, also if the writer
 was killed. On a disk of this machine it is on the disk before that, and its name before `write` returns, so that what a
 commit names outlives the machine's power, too.
@@ -37,10 +39,15 @@ from viewmill.wording import quoted
 _MAGIC = b"VMF1"
 _TRAILER = len(_MAGIC) + 4
 _DRAFT = ".draft"
+_WRITABLE = "it must be a place that the driver and every executor can write"
 _OF_HADOOP = re.compile("^s3[an]://")  # as Spark calls S3
 
 
-class DamagedFile(DataError):
+class FileError(DataError):
+    """A file or its folder cannot be used."""
+
+
+class DamagedFile(FileError):
     """A file of ours is not as it was written."""
 
 
@@ -141,10 +148,7 @@ class Files:
                 system.create_dir(folder, recursive=True)
             yield draft
         except OSError as error:
-            raise DataError(
-                f"cannot write {quoted(path)}: {_line(error)}",
-                hint="the checkpoint must be a place that the driver and every executor can write",
-            ) from None
+            raise _cannot(f"write {quoted(path)}", error, hint=_WRITABLE) from None
         finally:
             if not in_place:
                 with suppress(OSError):
@@ -192,16 +196,14 @@ class Files:
     def input(self, name: str) -> Iterator[BinaryIO]:
         """A file to read piece by piece."""
         path = self.path(name)
-        try:
+        with _reading(path):
             file = self._place[0].open_input_file(path)
-        except FileNotFoundError:
-            raise _missing(path) from None
         with file, io.BufferedReader(file) as buffered:
             yield buffered
 
     def read(self, name: str) -> bytes:
         path = self.path(name)
-        with self.input(name) as file:
+        with self.input(name) as file, _reading(path):
             data = file.read()
         body, trailer = data[:-_TRAILER], data[-_TRAILER:]
         if len(data) < _TRAILER or trailer != _MAGIC + zlib.crc32(body).to_bytes(4, "little"):
@@ -219,41 +221,48 @@ class Files:
         return [name for name in self._all(folder) if name.endswith(_DRAFT)]
 
     def _all(self, folder: str) -> list[str]:
-        selector = fs.FileSelector(self.path(folder), allow_not_found=True)
-        infos = self._place[0].get_file_info(selector)
-        return sorted(info.base_name for info in infos if info.type == fs.FileType.File)
+        return self._listed(folder, fs.FileType.File)
 
     def folders(self, folder: str) -> list[str]:
-        selector = fs.FileSelector(self.path(folder), allow_not_found=True)
-        infos = self._place[0].get_file_info(selector)
-        return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
+        return self._listed(folder, fs.FileType.Directory)
+
+    def _listed(self, folder: str, kind: fs.FileType) -> list[str]:
+        path = self.path(folder)
+        with _reading(path):
+            infos = self._place[0].get_file_info(fs.FileSelector(path, allow_not_found=True))
+        return sorted(info.base_name for info in infos if info.type == kind)
 
     def exists(self, name: str) -> bool:
-        return bool(self._place[0].get_file_info(self.path(name)).type != fs.FileType.NotFound)
+        return bool(self._type(name) != fs.FileType.NotFound)
+
+    def _type(self, name: str) -> fs.FileType:
+        path = self.path(name)
+        with _reading(path):
+            return self._place[0].get_file_info(path).type
 
     def move(self, name: str, to: str) -> None:
         """A file to another name in the same folder, or in one that is there. One of that name is replaced."""
         try:
             self._rename(self.path(name), self.path(to))
         except OSError as error:
-            raise DataError(
-                f"cannot move {quoted(self.path(name))} to {quoted(self.path(to))}: {_line(error)}",
-                hint="see that the place can be written, and try again",
-            ) from None
+            what = f"move {quoted(self.path(name))} to {quoted(self.path(to))}"
+            raise _cannot(what, error, hint="see that the place can be written, and try again") from None
         if not self._moves:
             with suppress(OSError):
                 self._place[0].delete_file(self.path(name))
 
     def remove(self, name: str) -> None:
         """A file or a folder; that it is gone already is no mistake."""
-        info = self._place[0].get_file_info(self.path(name))
+        kind, path = self._type(name), self.path(name)
         try:
-            if info.type == fs.FileType.Directory:
-                self._place[0].delete_dir(self.path(name))
-            elif info.type == fs.FileType.File:
-                self._place[0].delete_file(self.path(name))
+            if kind == fs.FileType.Directory:
+                self._place[0].delete_dir(path)
+            elif kind == fs.FileType.File:
+                self._place[0].delete_file(path)
         except FileNotFoundError:
             pass
+        except OSError as error:
+            raise _cannot(f"remove {quoted(path)}", error, hint=_WRITABLE) from None
 
     @property
     def _moves(self) -> bool:
@@ -263,6 +272,22 @@ class Files:
 def _sealed(data: bytes) -> bytes:
     """With its checksum behind it."""
     return b"".join((data, _MAGIC, zlib.crc32(data).to_bytes(4, "little")))
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """What keeps us from reading a file or a folder, in words."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except OSError as error:
+        hint = "see that it is what it was, and that the driver and every executor may read it"
+        raise _cannot(f"read {quoted(path)}", error, hint=hint) from None
+
+
+def _cannot(what: str, error: OSError, *, hint: str) -> FileError:
+    return FileError(f"cannot {what}: {_line(error)}", hint=hint)
 
 
 def _missing(path: str) -> DamagedFile:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from viewmill.durable.files import DamagedFile, Files
+from viewmill.durable.files import DamagedFile, FileError, Files
 from viewmill.errors import DataError
 from viewmill.wording import quoted
 
@@ -150,7 +150,7 @@ class History:
 
     def _is_late(self, name: str) -> bool:
         """Whether somebody has gone on before a commit that was just created. If that cannot be told, nobody has."""
-        with suppress(OSError):
+        with suppress(FileError):
             return any(other > name for other in self.files.names("commits"))
         return False
 

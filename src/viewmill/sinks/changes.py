@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from viewmill.catalog import ColumnInfo
-from viewmill.durable.files import Files
+from viewmill.durable.files import FileError, Files
 from viewmill.engines.spark.handed import local_frame
 from viewmill.errors import BindError, UnsupportedError
 from viewmill.numbers import as_column, numbers
@@ -60,7 +60,7 @@ class ChangesSink:
         self._has_files = bool(names)
         newest = max((int(name.removeprefix(_NAME).removesuffix(_SUFFIX)) for name in names), default=-1)
         self._latest = replace(self._latest, version=max(self._latest.version, newest))
-        with suppress(OSError):
+        with suppress(FileError):
             for folder in self._files.folders(""):
                 if folder.startswith(STAGING):
                     self._files.remove(folder)

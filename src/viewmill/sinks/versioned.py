@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from viewmill.catalog import ColumnInfo
-from viewmill.durable.files import Files
+from viewmill.durable.files import FileError, Files
 from viewmill.sinks.latest import Folder, Latest
 from viewmill.sinks.parquet import parquet_schema, write_parts
 from viewmill.sinks.sink import Moment
@@ -63,7 +63,7 @@ class VersionedSink:
     def _clean(self) -> None:
         """What is there counts, whatever becomes of old folders: those that cannot be removed now can be later."""
         kept = {folder.name for folder in self._latest.folders}
-        with suppress(OSError):
+        with suppress(FileError):
             for name in self._files.folders(VERSIONS):
                 if f"{VERSIONS}/{name}" not in kept:
                     self._files.remove(f"{VERSIONS}/{name}")

@@ -44,7 +44,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from viewmill.catalog import ColumnInfo
 from viewmill.distribute.nodes import Driver, Everywhere
-from viewmill.durable.files import Files
+from viewmill.durable.files import FileError, Files
 from viewmill.durable.history import DRIVER as DRIVER_PART
 from viewmill.durable.history import Commit, Entry, History
 from viewmill.engines.interpreter.tables import Rows
@@ -338,7 +338,7 @@ class SparkEngine:
                 found = collected(written(self._ours(messages), files, entries, buckets))
             yield [(entry, None) for entry in with_logs(entries, found)]
         except BaseException:
-            with suppress(OSError):  # what is not needed now is not needed later, and may be much
+            with suppress(FileError):  # what is not needed now is not needed later, and may be much
                 for entry in entries:
                     files.remove(entry.folder)
             raise
@@ -472,7 +472,7 @@ class SparkEngine:
 
     def _clean(self) -> None:
         """What is committed counts, whatever becomes of old files: those that cannot be removed now can be later."""
-        with suppress(OSError):
+        with suppress(FileError):
             self._history.clean(self.commit)
 
     def _due(self) -> frozenset[int]:

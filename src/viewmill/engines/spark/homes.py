@@ -27,7 +27,6 @@ from pathlib import Path
 from viewmill.engines.local.locks import discard
 from viewmill.engines.local.room import free_memory, is_memory
 
-_PREFIX = "viewmill-"
 _MARK = "used-by-"
 
 _executor: int | None = None
@@ -47,7 +46,7 @@ def leave() -> None:
         return
     ours, _executor = f"{_MARK}{_executor}", None
     for folder in _mills_in_memory():
-        with suppress(OSError):  # another user's, which we may not look into
+        with suppress(OSError):  # one that we may not look into holds up no other
             _leave(folder, folder / ours)
 
 
@@ -69,12 +68,12 @@ class Home:
 
     @property
     def on_disk(self) -> Path:
-        return Path(os.path.expandvars(self.scratch) or tempfile.gettempdir()) / f"{_PREFIX}{self.mill}"
+        return Path(os.path.expandvars(self.scratch) or tempfile.gettempdir()) / _folder(self.mill)
 
     @property
     def in_memory(self) -> Path | None:
         folder = _memory()
-        return folder / f"{_PREFIX}{self.mill}" if folder and _executor is not None and not self.scratch else None
+        return folder / _folder(self.mill) if folder and _executor is not None and not self.scratch else None
 
     def path(self, file: str) -> Path:
         """Where a bucket is, or is to be made."""
@@ -136,10 +135,15 @@ def _memory() -> Path | None:
     return folder if usable else None
 
 
+def _folder(mill: str) -> str:
+    """The name of its folder. Users of a machine do not share one: what one leaves, no other may use or remove."""
+    return f"viewmill-{os.getuid()}-{mill}"
+
+
 def _mills_in_memory() -> list[Path]:
-    """The folders of all mills, ours and others."""
+    """The folders of all mills of this user."""
     memory = _memory()
-    return [folder for folder in memory.glob(f"{_PREFIX}*") if folder.is_dir()] if memory else []
+    return [folder for folder in memory.glob(_folder("*")) if folder.is_dir()] if memory else []
 
 
 def _is_alive(mark: Path) -> bool:
