@@ -17,10 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 import viewmill
 from viewmill import SinkError
 from viewmill.catalog import ColumnInfo
+from viewmill.durable.files import FileError, Files
 from viewmill.engines.spark.columns import spark_type
 from viewmill.engines.spark.engine import SparkEngine
 from viewmill.errors import BindError, DataError, UnsupportedError
 from viewmill.sinks.latest import Latest
+from viewmill.sinks.parquet import STAGING
 from viewmill.sinks.registry import Sinks
 from viewmill.spark_mill import SparkMill
 
@@ -271,6 +273,26 @@ def test_a_batch_that_cannot_be_written_is_made_up_for(mill, twin, spark, tmp_pa
         batch(twin)
     for name in ("dear", "per_shop"):
         assert in_utc(read_back(spark, tmp_path / name, mode)) == known(twin, name)
+
+
+@pytest.mark.parametrize("mode", ["versioned", "changes"])
+def test_a_view_is_written_though_what_is_old_stays(mill, twin, spark, tmp_path, monkeypatch, mode):
+    tried = []
+
+    def fail(self: Files, name: str) -> None:
+        tried.append(name)
+        raise FileError("read only", hint="wait")
+
+    monkeypatch.setattr(Files, "remove", fail)
+    end = mill.view("dear").write(tmp_path / "dear", mode=mode, keep=1)
+    (tmp_path / "dear" / f"{STAGING}left").mkdir()
+    end()
+    mill.view("dear").write(tmp_path / "dear", mode=mode, keep=1)
+    for batch in (first, second, third):
+        batch(mill)
+        batch(twin)
+        assert in_utc(read_back(spark, tmp_path / "dear", mode)) == known(twin, "dear")
+    assert tried
 
 
 def test_writing_ends_and_goes_on(twin, spark, tmp_path):

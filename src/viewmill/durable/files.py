@@ -90,7 +90,7 @@ class Files:
         try:
             system, path = fs.FileSystem.from_uri(self.root)
         except (pa.ArrowInvalid, OSError, ValueError) as error:
-            raise DataError(
+            raise FileError(
                 f"cannot use {quoted(str(self))} as a checkpoint: {_line(error).replace(self.root, str(self))}",
                 hint="give a folder, or a URI that Arrow can write: file://, s3://, gs://, abfs://, hdfs://",
             ) from None

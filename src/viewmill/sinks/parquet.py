@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from viewmill.arrow import arrow_schema, with_moments
 from viewmill.catalog import ColumnInfo
-from viewmill.durable.files import Files
+from viewmill.durable.files import FileError, Files
 from viewmill.engines.spark.engine import collected
 from viewmill.engines.spark.failure import Told
 from viewmill.errors import ViewmillError
@@ -55,7 +56,8 @@ def write_file(rows: Rows, schema: pa.Schema, files: Files, name: str) -> None:
     folder = f"{STAGING}{uuid.uuid4().hex}"
     write_parts(rows.repartition(1), schema, files, folder)
     files.move(_part(folder, 0), name)
-    files.remove(folder)
+    with suppress(FileError):  # the file is there; who opens the place again removes what is left
+        files.remove(folder)
 
 
 STAGING = "_staging-"

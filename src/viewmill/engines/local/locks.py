@@ -16,8 +16,6 @@ from viewmill.errors import DataError
 PATIENCE = 600.0
 """Seconds after which nobody waits any longer."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
-
-
 _DRAFT = ".new"
 
 
