@@ -84,12 +84,19 @@ class Batch:
 
     def update(self, table: str, data: object) -> None:
         """Replace rows by whole new ones with the same primary key."""
-        base = self._table(table, "update")
+        self._replace(table, "update", data, Draft.update)
+
+    def upsert(self, table: str, data: object) -> None:
+        """Replace rows by whole new ones with the same primary key; add those whose key is new."""
+        self._replace(table, "upsert into", data, Draft.upsert)
+
+    def _replace(self, table: str, verb: str, data: object, replace: Callable[[Draft, Row], None]) -> None:
+        base = self._table(table, verb)
         check_updatable(base.info)
         rows, draft = whole_rows(held(data), base.info), self._draft(base)
         with draft.atomic():
             for row in rows:
-                draft.update(row)
+                replace(draft, row)
 
     def overwrite(self, table: str, data: object) -> None:
         """Replace all rows by these. Views take only what differs."""

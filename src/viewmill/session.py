@@ -193,6 +193,11 @@ class Mill(Scripted):
         with self._alone(), self._batch(at_once=True) as batch:
             batch.update(table, data)
 
+    def upsert(self, table: str, data: object) -> None:
+        """Replace rows by whole new ones with the same primary key; add those whose key is new."""
+        with self._alone(), self._batch(at_once=True) as batch:
+            batch.upsert(table, data)
+
     def overwrite(self, table: str, data: object) -> None:
         """Replace all rows of a table by these. Views take only what differs."""
         with self._alone(), self._batch(at_once=True) as batch:

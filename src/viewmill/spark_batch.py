@@ -43,7 +43,7 @@ class SparkBatch:
         """Remove rows, given whole, or with only the primary key."""
         base = self._table(table, "delete from")
         check_deletable(base.info)
-        frame = frame_of(self._spark, data, base.info)
+        frame = frame_of(self._spark, data, base)
         if frame is not None:
             self._ask(base, Op.DELETE_KEY if has_key_alone(frame, base.info) else Op.DELETE, frame)
 
@@ -68,7 +68,7 @@ class SparkBatch:
                 f"table {quoted(base.info.name)} is overwritten after other changes of it in the same batch",
                 hint="overwrite it first: the changes before it would be lost",
             )
-        new, there = frame_of(self._spark, data, base.info), self._rows(base.info.name)
+        new, there = frame_of(self._spark, data, base), self._rows(base.info.name)
         for op, frame in replaced(there, new, base.info):
             self._ask(base, op, frame)
 
@@ -88,6 +88,6 @@ class SparkBatch:
         return self._find(table, verb)
 
     def _ask(self, base: BaseTable, op: Op, data: object) -> None:
-        frame = frame_of(self._spark, data, base.info)
+        frame = frame_of(self._spark, data, base, replaces=op in (Op.UPDATE, Op.UPSERT))
         if frame is not None:
             self._requests.append(Request(base.info.name, op, frame, not is_frame(data)))

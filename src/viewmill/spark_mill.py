@@ -231,11 +231,17 @@ class SparkMill(Scripted):
         *,
         changes: Kind = "append",
         op: str = "op",
-        order_by: str | None = None,
+        order_by: str | Sequence[str] = (),
     ) -> None:
-        """Feed a table from a streaming DataFrame, once `start` is called. `changes` is the format of its rows."""
-        info = self._definitions.table(table, "stream into").info
-        self._streams.add(Stream(info, frame, ChangeFormat(changes, op, order_by)))
+        """Feed a table from a streaming DataFrame, once `start` is called. `changes` is the format of its rows.
+
+        `op` is the column of `cdc` that says what happened, and `order_by` those that tell which change of a key is the
+        last one in a batch.
+        """
+        base = self._definitions.table(table, "stream into")
+        order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        stream = Stream(base.info, frame, ChangeFormat(changes, op, order), base.keeps_rows)
+        self._streams.add(stream)
 
     def start(self, **trigger: object) -> None:
         """Start all streams as one: each of its batches is a batch of the mill, over all tables.

@@ -127,6 +127,11 @@ class Draft:
     def delete_key(self, key: Row) -> None:
         self._add(self._row_of_key(key, "delete from"), -1)
 
+    def discard(self, key: Row) -> None:
+        """Remove the row with this key, if there is one."""
+        if self._rows_of_key(key):
+            self.delete_key(key)
+
     def update(self, row: Row) -> None:
         """Replace the row that has the same primary key."""
         self._add(self._row_of_key(self._table.key(row), "update"), -1)
@@ -177,7 +182,7 @@ class Draft:
             rows = self._rows_of_key(key)
             if sum(map(self._count, rows)) > 1:
                 raise DataError(
-                    f"table {quoted(self._name)} would have two rows with primary key {self._shown_key(key)}: "
+                    f"table {quoted(self._name)} would have two rows with primary key {self.shown_key(key)}: "
                     + " and ".join(shown(row) for row in (rows if len(rows) > 1 else rows * 2)[:2]),
                     hint="use update to replace a row, or delete the old one in the same batch",
                 )
@@ -205,17 +210,18 @@ class Draft:
         rows = self._rows_of_key(key)
         if not rows:
             raise DataError(
-                f"cannot {verb} table {quoted(self._name)}: no row has primary key {self._shown_key(key)}",
+                f"cannot {verb} table {quoted(self._name)}: no row has primary key {self.shown_key(key)}",
                 hint="insert it instead" if verb == "update" else None,
             )
         if len(rows) > 1 or self._count(rows[0]) > 1:
             raise DataError(
-                f"cannot {verb} table {quoted(self._name)}: two rows now have primary key {self._shown_key(key)}",
+                f"cannot {verb} table {quoted(self._name)}: two rows now have primary key {self.shown_key(key)}",
                 hint="delete or update the old row before inserting the new one",
             )
         return rows[0]
 
-    def _shown_key(self, key: Row) -> str:
+    def shown_key(self, key: Row) -> str:
+        """`id = 1, part = 2`"""
         return ", ".join(
             f"{name} = {shown(value)}" for name, value in zip(self._table.info.primary_key, key, strict=True)
         )

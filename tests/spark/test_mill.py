@@ -76,6 +76,21 @@ def test_all_kinds_of_changes(mill, twin):
     agree(mill, twin)
 
 
+def test_of_several_rows_with_a_key_the_last_counts(mill, twin, spark):
+    """In a list, which has an order; in a DataFrame, which has none, they are refused."""
+    rows = [(i % 7, i % 3, f"{i}.50") for i in range(500)]
+    for one in (mill, twin):
+        fill(one)
+        one.update("orders", rows)
+        one.upsert("orders", [(id + 57, customer, price) for id, customer, price in rows])
+    agree(mill, twin)
+    frame = spark.createDataFrame([(1, 1, 1), (1, 1, 2)], "id int, customer int, price int")
+    for change in (mill.update, mill.upsert):
+        with pytest.raises(DataError, match='two changes of the row of table "orders" with id = 1 come together'):
+            change("orders", frame)
+    agree(mill, twin)
+
+
 def test_data_frames_go_in_and_come_out(mill, spark):
     mill.apply(
         customers=spark.createDataFrame(CUSTOMERS, "id int, region string"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from viewmill.engines.spark.resolve import Op, StoredTable, resolved, with_table
 from viewmill.errors import DataError
 from viewmill.program.nodes import EMPTY
 from viewmill.tables import BaseTable, Draft
-from viewmill.types import BIGINT, STRING
+from viewmill.types import BIGINT, DOUBLE, STRING
 
 INFO = RelationInfo(
     "t", (ColumnInfo("k", BIGINT, nullable=False), ColumnInfo("a", STRING), ColumnInfo("b", BIGINT)), ("k",)
@@ -34,15 +36,21 @@ def kept(tmp_path: Path):
         yield bucket
 
 
-def ask(kept: Kept, requests: list[tuple[Op, tuple[object, ...]]]) -> dict[tuple[object, ...], int]:
-    """The net change, committed; or nothing and the error."""
-    schema = arrow_schema(TABLE.asked.columns)
+def ask(
+    kept: Kept,
+    requests: list[tuple[Op, tuple[object, ...]]],
+    *,
+    table: StoredTable = TABLE,
+    together: bool = False,
+) -> dict[tuple[object, ...], int]:
+    """The net change, committed; or nothing and the error. Requests come one after another, or `together`."""
+    schema = arrow_schema(table.asked.columns)
     columns = zip(*(row for _, row in requests), strict=True)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    codes = np.array([op.code(number) for number, (op, _) in enumerate(requests)])
+    codes = np.array([op.code(0 if together else number) for number, (op, _) in enumerate(requests)])
     kept.begin()
     try:
-        rows, counts = resolved(kept, TABLE, pa.RecordBatch.from_arrays(arrays, schema=schema), codes)
+        rows, counts = resolved(kept, table, pa.RecordBatch.from_arrays(arrays, schema=schema), codes)
     except BaseException:
         kept.rollback()
         raise
@@ -84,6 +92,8 @@ def test_a_bucket_does_as_an_embedded_mill(batches, tmp_path_factory):
                             draft.upsert(row)
                         case Op.DELETE_KEY:
                             draft.delete_key((row[0],))
+                        case Op.DISCARD:
+                            draft.discard((row[0],))
                         case Op.ADD:
                             draft.add(row, 1)
                         case Op.REMOVE:
@@ -120,3 +130,47 @@ def test_the_first_mistake_is_named(kept):
     with pytest.raises(DataError, match="no row has primary key k = 7"):
         ask(kept, [(Op.UPDATE, (1, "y", 1)), (Op.UPDATE, (7, "y", 1))])
     assert contents(kept) == {(1, "x", 1): 1}
+
+
+def test_a_key_is_discarded_if_it_is_there(kept):
+    assert ask(kept, [(Op.INSERT, (1, "x", 1)), (Op.DISCARD, (2, None, None))]) == {(1, "x", 1): 1}
+    assert ask(kept, [(Op.DISCARD, (1, None, None)), (Op.DISCARD, (2, None, None))]) == {(1, "x", 1): -1}
+    assert ask(kept, [(Op.UPSERT, (1, "x", 1)), (Op.DISCARD, (1, None, None))]) == {}
+
+
+DISCARDED = (Op.DISCARD, (1, None, None))
+AGREEING = [[(Op.UPSERT, (1, "y", 1))] * 3, [DISCARDED] * 2, [(Op.UPDATE, (1, "y", 1))] * 2]
+DIFFERING = [
+    [(Op.UPSERT, (1, "y", 1)), (Op.UPSERT, (1, "z", 1))],
+    [(Op.UPDATE, (1, "y", 1)), (Op.UPDATE, (1, "y", None))],
+    [(Op.UPSERT, (1, "y", 1)), DISCARDED],
+    [DISCARDED, (Op.UPSERT, (2, "y", 1)), (Op.UPSERT, (1, "x", 1))],
+]
+
+
+@pytest.mark.parametrize("asked", AGREEING)
+def test_what_is_told_several_times_is_told_once(kept, asked):
+    ask(kept, [(Op.INSERT, (1, "x", 1))])
+    assert ask(kept, asked, together=True) == ({(1, "x", 1): -1} | ({} if DISCARDED in asked else {(1, "y", 1): 1}))
+
+
+@pytest.mark.parametrize("asked", DIFFERING)
+def test_what_has_no_order_and_differs_is_refused_in_any_order(kept, asked):
+    """Rows that come together arrive in the order of Spark's shuffle, which may be another one each time."""
+    ask(kept, [(Op.INSERT, (1, "x", 1))])
+    for together in permutations(asked):
+        with pytest.raises(DataError, match=r'two changes of the row of table "t" with k = 1 come together'):
+            ask(kept, list(together), together=True)
+        assert contents(kept) == {(1, "x", 1): 1}
+    ask(kept, [(Op.UPSERT, row) if op == Op.UPDATE else (op, row) for op, row in asked])  # one after another
+
+
+def test_rows_with_nan_are_found(tmp_path):
+    info = RelationInfo("t", (ColumnInfo("k", BIGINT, nullable=False), ColumnInfo("a", DOUBLE)), ("k",))
+    table, program = StoredTable(info), with_tables(Distributed({}, EMPTY, EMPTY), [info])
+    with Kept.create(tmp_path / "bucket", program.buckets, Catalog(program.infos)) as kept:
+        ask(kept, [(Op.INSERT, (1, math.nan)), (Op.INSERT, (2, -math.nan))], table=table)
+        assert sum(ask(kept, [(Op.DELETE, (1, math.nan))], table=table).values()) == -1
+        assert ask(kept, [(Op.UPSERT, (2, math.nan))] * 2, table=table, together=True) == {}
+        changes = ask(kept, [(Op.DELETE, (2, math.nan)), (Op.INSERT, (2, 1.0))], table=table)
+        assert changes.pop((2, 1.0)) == 1 and list(changes.values()) == [-1]

@@ -458,22 +458,3 @@ def test_data_frames_belong_to_the_users_session(mill, spark):
 def test_an_embedded_mill_does_not_write(twin, tmp_path):
     with pytest.raises(UnsupportedError, match="not on Spark"):
         twin.view("dear").write(tmp_path / "dear")
-
-
-def test_the_example_of_the_manual(spark, tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
-    section = page.partition("\n## Out\n")[2].partition("\n## ")[0]
-    example = section.partition("```python\n")[2].partition("```")[0]
-    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
-    mill.sql("""
-        CREATE TABLE orders (id INT PRIMARY KEY, customer INT, price DECIMAL(10, 2));
-        CREATE MATERIALIZED VIEW per_customer AS
-        SELECT customer, count(*) AS n, sum(price) AS total FROM orders GROUP BY customer
-    """)
-    names = {"mill": mill, "spark": spark, "viewmill": viewmill, "folder": str(tmp_path)}
-    exec(example, names)
-    found = [tuple(row) for row in spark.sql("SELECT * FROM per_customer").collect()]
-    spark.sql("DROP VIEW per_customer")
-    assert found == [(7, 2, Decimal("15.00"))]
-    read = viewmill.read_versioned(spark, str(tmp_path / "per_customer")).collect()
-    assert [tuple(row) for row in read] == found

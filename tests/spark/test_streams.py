@@ -144,6 +144,28 @@ def test_streams_that_cannot_be(mill, spark, tmp_path):
         mill.stream("kept", spark.range(1))
     with pytest.raises(BindError, match="there is no stream to start"):
         mill.start()
+    with pytest.raises(DataError, match='have no column "op"'):
+        mill.stream("kept", stream, changes="cdc")
+    with pytest.raises(DataError, match='column "b" of table "kept" is bigint, and the DataFrame has string'):
+        mill.stream("kept", files(spark, tmp_path / "kept", "id bigint, a string, b string"))
     mill.stream("kept", stream)
     with pytest.raises(BindError, match="has a stream already"):
         mill.stream("kept", stream)
+    mill.start(processingTime="1 second")
+    try:
+        with pytest.raises(BindError, match="streams are running"):
+            mill.start(processingTime="1 second")
+        with pytest.raises(BindError, match="streams are running"):
+            mill.stream("passed", stream)
+    finally:
+        mill.stop()
+
+
+def test_tables_and_columns_may_have_any_name(spark, tmp_path):
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql("CREATE TABLE `of a.shop` (`the.id` BIGINT PRIMARY KEY, a STRING)")
+    mill.sql("CREATE MATERIALIZED VIEW now AS SELECT * FROM `of a.shop`")
+    lines = '{"the.id": 1, "a": "x"}\n{"the.id": 2, "a": "x"}'
+    mill.stream("of a.shop", files(spark, tmp_path / "in", "`the.id` bigint, a string", lines), changes="upsert")
+    run(mill)
+    assert rows(mill, "now") == [(1, "x"), (2, "x")]

@@ -22,7 +22,7 @@ from viewmill.durable.files import DamagedFile, FileError, Files
 from viewmill.errors import DataError
 from viewmill.wording import quoted
 
-FORMAT = 5
+FORMAT = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from viewmill.catalog import RelationInfo
-from viewmill.engines.spark.frames import Request
+from viewmill.engines.spark.columns import checked, exactly
+from viewmill.engines.spark.frames import Request, counted
 from viewmill.errors import BindError, DataError, ViewmillError
 from viewmill.sources.formats import ChangeFormat
 
@@ -30,6 +31,12 @@ class Stream:
     info: RelationInfo
     frame: DataFrame
     format: ChangeFormat
+    stored: bool  # the rows of the relation are
+
+    def check(self) -> None:
+        """What names and types tell is refused before there is a batch."""
+        for given in counted(self.format.requests(self.frame, self.info), self.info, stored=self.stored):
+            checked(given.frame.schema, self.info)
 
 
 class Streams:
@@ -41,17 +48,22 @@ class Streams:
         self._failure: ViewmillError | None = None
 
     def add(self, stream: Stream) -> None:
-        if self._query is not None and self._query.isActive:
-            raise BindError("the mill's streams are running", hint="call mill.stop() before adding another one")
+        self._check_ended("adding another one")
         if not stream.frame.isStreaming:
             raise BindError(
                 f"the DataFrame for {stream.info.name} is not a stream", hint="use mill.apply or mill.insert for it"
             )
         if stream.info.name in self._streams:
             raise BindError(f"{stream.info.name} has a stream already", hint="union the two, and add the union")
+        stream.check()
         self._streams[stream.info.name] = stream
 
+    def _check_ended(self, what: str) -> None:
+        if self._query is not None and self._query.isActive:
+            raise BindError("the mill's streams are running", hint=f"call mill.stop() before {what}")
+
     def start(self, take: Taker, checkpoint: str, trigger: Mapping[str, Any]) -> None:
+        self._check_ended("starting them again")
         if not self._streams:
             raise BindError("there is no stream to start", hint="add one with mill.stream(table, dataframe)")
         self._failure = None
@@ -75,7 +87,8 @@ class Streams:
     def _requests(self, rows: DataFrame) -> list[Request]:
         requests = []
         for name, stream in self._streams.items():
-            frame = rows.filter(F.col(name).isNotNull()).select(f"{name}.*")
+            row = exactly(name)
+            frame = rows.filter(row.isNotNull()).select(*(row.getField(n).alias(n) for n in stream.frame.columns))
             requests += stream.format.requests(frame, stream.info)
         return requests
 

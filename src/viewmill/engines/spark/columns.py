@@ -92,13 +92,22 @@ def checked(schema: T.StructType, info: RelationInfo) -> Checked:
     columns, faults = {}, {}
     for column in info.columns:
         field = fields[column.name]
-        columns[column.name], faults[column.name] = _converted(_field(field.name), field, column, info)
+        columns[column.name], faults[column.name] = _converted(exactly(field.name), field, column, info)
     types = {column.name: column.type for column in info.columns}
     return Checked(columns, types, faults)
 
 
-def _field(name: str) -> Column:
+def exactly(name: str) -> Column:
+    """The column of this name, whatever is in it."""
     return F.col("`" + name.replace("`", "``") + "`")
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A name for a column beside others."""
+    names = {other.lower() for other in taken}
+    while name in names:
+        name += "_"
+    return name
 
 
 def _by_name(schema: T.StructType, info: RelationInfo) -> dict[str, T.StructField]:

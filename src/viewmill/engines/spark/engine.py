@@ -51,7 +51,7 @@ from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.anchor import Anchor, anchored, stage
 from viewmill.engines.spark.arrivals import Arrivals, from_messages
 from viewmill.engines.spark.changed import CHANGE, add_rows, change_of_rows, gathered_changes
-from viewmill.engines.spark.columns import checked, spark_type
+from viewmill.engines.spark.columns import checked, free_name, spark_type
 from viewmill.engines.spark.driver import Check, DriverState
 from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.frames import Counted
@@ -59,7 +59,7 @@ from viewmill.engines.spark.hash import hash_column
 from viewmill.engines.spark.incoming import Incoming
 from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_IN_SPARK
 from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
-from viewmill.engines.spark.parts import WHOLE, Part, hash_name, parts
+from viewmill.engines.spark.parts import WHOLE, Part, parts
 from viewmill.engines.spark.progress import shown
 from viewmill.engines.spark.reading import COUNTS_DDL, remover, row_counter, table_reader, view_reader
 from viewmill.engines.spark.refusals import REFUSAL, StateError, doubts, final, refusal
@@ -163,7 +163,7 @@ class SparkEngine:
         """Part by part, each a batch that goes on from the one before, the first from nothing."""
         driver, sizes = DriverState(deployed), dict[int, int]()
         old, insert = self._point(self.commit, beside=commit.program), Op.INSERT.code(0)
-        names = {name: hash_name(self.deployed.catalog.relations[name].names) for name in tables}
+        names = {name: free_name("hash_", self.deployed.catalog.relations[name].names) for name in tables}
         kept = {name: [Counted(self._rows(name, old, hash_), insert)] for name, hash_ in names.items()}
         rows = self._incoming.rows(deployed.sends(tables), kept, deployed.given, names)
         blocks = len(deployed.steps(tables))
@@ -297,7 +297,7 @@ class SparkEngine:
             rows = self._incoming.rows(sends, batch, known, packed=True)
             yield {name: frame.coalesce(self._tasks) for name, frame in rows.items()}, (WHOLE,)
             return
-        names = {name: hash_name(self.deployed.given[name].names) for name in relations}
+        names = {name: free_name("hash_", self.deployed.given[name].names) for name in relations}
         hashed = {name: [self._hashed(name, given, names[name]) for given in batch[name]] for name in relations}
         rows = self._incoming.rows(sends, hashed, known, names)
         for frame in rows.values():

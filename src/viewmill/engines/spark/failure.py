@@ -26,9 +26,9 @@ _MARK, _END = "viewmill: ", " :viewmill"
 _ABSENT = "ModuleNotFoundError: No module named 'viewmill'"
 
 
-def raised(message: str) -> Column:
+def raised(message: str | Column) -> Column:
     """An expression that fails the job: `refused` knows it again."""
-    return F.raise_error(F.lit(_MARK + message))
+    return F.raise_error(F.concat(F.lit(_MARK), F.lit(message)))
 
 
 class Told(Exception):

@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 from viewmill.arrow import arrow_table
 from viewmill.catalog import RelationInfo
 from viewmill.engines.spark.columns import checked, spark_type
-from viewmill.engines.spark.resolve import Op
+from viewmill.engines.spark.resolve import BY_KEY, Op
 from viewmill.errors import BindError, DataError
 from viewmill.intake import given_columns, given_rows, key_alone, whole_row
+from viewmill.tables import BaseTable
 from viewmill.wording import titled
 
 
@@ -25,6 +26,7 @@ class Request:
     op: Op
     frame: DataFrame
     is_small: bool = False  # the driver has had all of its rows
+    is_beside: bool = False  # the request before it: neither is first
 
 
 def is_frame(data: object) -> bool:
@@ -32,11 +34,13 @@ def is_frame(data: object) -> bool:
     return hasattr(data, "sparkSession") and hasattr(data, "mapInArrow")
 
 
-def frame_of(spark: SparkSession, data: object, info: RelationInfo) -> DataFrame | None:
+def frame_of(spark: SparkSession, data: object, base: BaseTable, *, replaces: bool = False) -> DataFrame | None:
     """What the caller gave, on Spark. What is not there yet is checked row by row, as an embedded mill does.
 
+    Rows on Spark have no order. If each `replaces` the row of its key, it is the last of several that counts.
     None if there are no rows, and that is known without a job.
     """
+    info = base.info
     if is_frame(data):
         assert isinstance(data, DataFrame)
         return data
@@ -50,7 +54,10 @@ def frame_of(spark: SparkSession, data: object, info: RelationInfo) -> DataFrame
             raise DataError(f"some rows for {titled(info)} are whole, and some have only the key")
         named = [column for name in info.primary_key if (column := info.column(name)) is not None]
         return spark.createDataFrame(arrow_table(named, [key for key in keys if key is not None]))
-    return spark.createDataFrame(arrow_table(info.columns, [whole_row(row, info) for row in rows]))
+    whole = [whole_row(row, info) for row in rows]
+    if replaces:
+        whole = list({base.key(row): row for row in whole}.values())
+    return spark.createDataFrame(arrow_table(info.columns, whole))
 
 
 def replaced(there: DataFrame | None, new: DataFrame | None, info: RelationInfo) -> list[tuple[Op, DataFrame]]:
@@ -78,8 +85,9 @@ class Counted:
 
 def counted(requests: Sequence[Request], info: RelationInfo, *, stored: bool) -> list[Counted]:
     """All requests for one relation, each with what it is."""
-    found = []
-    for number, request in enumerate(requests):
+    found, number = [], -1
+    for request in requests:
+        number += not request.is_beside
         if stored:
             code = request.op.code(number)
         elif request.op in _SIGNS:
@@ -94,13 +102,13 @@ def counted(requests: Sequence[Request], info: RelationInfo, *, stored: bool) ->
 
 
 _SIGNS = {Op.INSERT: 1, Op.ADD: 1, Op.DELETE: -1, Op.REMOVE: -1}
-_VERBS = {Op.UPDATE: "update", Op.UPSERT: "upsert into", Op.DELETE_KEY: "delete by key from"}
+_VERBS = {Op.UPDATE: "update", Op.UPSERT: "upsert into"} | dict.fromkeys(BY_KEY, "delete by key from")
 
 
 def _whole(request: Request, info: RelationInfo) -> DataFrame:
     """With NULL for columns that a delete by key does not give."""
     frame = request.frame
-    if request.op != Op.DELETE_KEY:
+    if request.op not in BY_KEY:
         return frame
     missing = [column for column in info.columns if column.name not in {name.lower() for name in frame.columns}]
     return frame.select("*", *(F.lit(None).cast(spark_type(column.type)).alias(column.name) for column in missing))

@@ -9,7 +9,6 @@ is right or wrong there as it is in the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,14 +55,6 @@ def apart(hashes: NDArray[np.int32], counts: NDArray[np.int64], buckets: int) ->
     starts = np.repeat(np.cumsum(counts) - counts, counts)
     copies = np.arange(len(starts)) - starts
     return (np.repeat(hashes, counts) + buckets * copies).astype(np.int32)  # which may wrap around
-
-
-def hash_name(names: Iterable[str]) -> str:
-    """A column for hashes beside columns with these names."""
-    taken, name = {name.lower() for name in names}, "hash_"
-    while name in taken:
-        name += "_"
-    return name
 
 
 def parts(rows: int) -> tuple[Part, ...]:

@@ -10,9 +10,10 @@ names, lays the changes over them in order, and keeps the difference.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from operator import itemgetter
 from typing import TypeAlias, assert_never
 
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from viewmill.algebra.build import agg_sum, product
+from viewmill.algebra.functions import NAN
 from viewmill.algebra.nodes import DeltaRelation, Relation
 from viewmill.arrow import arrow_schema, arrow_table
 from viewmill.catalog import RelationInfo
@@ -36,15 +38,20 @@ from viewmill.wording import quoted, shown, titled
 
 
 class Op(IntEnum):
-    """What happens to a row. In a batch, operations are numbered in the order they were asked for."""
+    """What happens to a row. In a batch, operations are numbered in the order they were asked for.
+
+    Rows of one number have no order: they arrive as Spark brings them. So that the same rows do the same every time, a
+    key that is replaced or removed by two of them in different ways is refused.
+    """
 
     INSERT = 0
     DELETE = 1
     UPDATE = 2
     DELETE_KEY = 3
     UPSERT = 4
-    REMOVE = 5  # like DELETE and INSERT, but added up: only what is left at the end is looked at
-    ADD = 6
+    DISCARD = 5  # by key, if there is one
+    REMOVE = 6  # like DELETE and INSERT, but added up: only what is left at the end is looked at
+    ADD = 7
 
     def code(self, number: int) -> int:
         """The count that rows of operation `number` travel with."""
@@ -53,6 +60,16 @@ class Op(IntEnum):
     @staticmethod
     def of(code: int) -> Op:
         return Op(code % len(Op))
+
+    @staticmethod
+    def number(code: int) -> int:
+        return code // len(Op)
+
+
+BY_KEY = (Op.DELETE_KEY, Op.DISCARD)
+"""Operations that give only the key of a row."""
+_REPLACING = (Op.UPDATE, Op.UPSERT, Op.DISCARD)
+"""Operations of which the last one counts. Several of the others do the same, or are refused, in whatever order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +197,7 @@ def _fits(op: Op, rows: pa.RecordBatch, found: pa.RecordBatch, key: list[str]) -
             return bool(found.num_rows == 0)
         case Op.UPDATE | Op.DELETE_KEY:
             return bool(found.num_rows == rows.num_rows)
-        case Op.UPSERT:
+        case Op.UPSERT | Op.DISCARD:
             return True
         case Op.DELETE:
             by_key = [(name, "ascending") for name in key]
@@ -194,9 +211,8 @@ def _fits(op: Op, rows: pa.RecordBatch, found: pa.RecordBatch, key: list[str]) -
 def _one_by_one(kept: Kept, table: StoredTable, asked: pa.RecordBatch, codes: NDArray[np.int64]) -> Changes:
     """Operations in order, each seeing what those before it did."""
     draft = Draft(_touched(kept, table, asked))
-    numbered = sorted(zip(codes.tolist(), _rows(asked), strict=True), key=lambda pair: int(pair[0]))
-    for code, row in numbered:
-        _ask(draft, Op.of(code), row)
+    for op, row in _in_order(draft, zip(codes.tolist(), _rows(asked), strict=True)):
+        _ask(draft, op, row)
     draft.check()
     changes = draft.changes
     rows = arrow_table(table.info.columns, changes)
@@ -204,8 +220,25 @@ def _one_by_one(kept: Kept, table: StoredTable, asked: pa.RecordBatch, codes: ND
     return batch, np.fromiter(changes.values(), np.int64, len(changes))
 
 
+def _in_order(draft: Draft, asked: Iterable[tuple[int, Row]]) -> Iterator[tuple[Op, Row]]:
+    """Operations by their numbers. Of those that replace, each key has one for a number, maybe told several times."""
+    told: dict[tuple[int, Row], tuple[Op, Row]] = {}
+    for code, row in sorted(asked, key=itemgetter(0)):
+        op = Op.of(code)
+        if op in _REPLACING:
+            key = draft.key(row)
+            first = told.setdefault((Op.number(code), key), (op, row))
+            if first != (op, row):
+                raise DataError(
+                    f"two changes of the row of {titled(draft.info)} with {draft.shown_key(key)} come together, "
+                    "and nothing tells which is the last",
+                    hint="give each key once; a stream takes order_by=, the columns that tell",
+                )
+        yield op, row
+
+
 def _check_nulls(table: StoredTable, asked: pa.RecordBatch, codes: NDArray[np.int64]) -> None:
-    whole = codes % len(Op) != Op.DELETE_KEY
+    whole = ~np.isin(codes % len(Op), BY_KEY)
     for column in table.info.columns:
         nulls = flags(asked.column(column.name).is_null())
         wrong = nulls if column.name in table.info.primary_key else nulls & whole
@@ -244,6 +277,8 @@ def _ask(draft: Draft, op: Op, row: Row) -> None:
             draft.upsert(row)
         case Op.DELETE_KEY:
             draft.delete_key(draft.key(row))
+        case Op.DISCARD:
+            draft.discard(draft.key(row))
         case Op.REMOVE:
             draft.add(row, -1)
         case Op.ADD:
@@ -253,4 +288,10 @@ def _ask(draft: Draft, op: Op, row: Row) -> None:
 
 
 def _rows(batch: pa.RecordBatch) -> list[Row]:
-    return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return list(zip(*map(_values, batch.columns), strict=True))
+
+
+def _values(column: pa.Array) -> list[object]:
+    values = column.to_pylist()
+    # One NaN, so that equal rows are found by identity.
+    return [NAN if value != value else value for value in values] if pa.types.is_floating(column.type) else values

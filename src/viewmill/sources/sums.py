@@ -1,0 +1,48 @@
+"""Changes that are added up: rows that come, and rows that go, in whatever order.
+
+{op: u, before: (1, 5), after: (1, 7)}, {op: c, after: (1, 5)}     ->     add (1, 7), add (1, 5), remove (1, 5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from viewmill.catalog import RelationInfo
+from viewmill.engines.spark.frames import Request
+from viewmill.engines.spark.resolve import Op
+from viewmill.sources.reading import columns, envelope, image, known_as, need, paths
+
+_BEFORE = ("delete", "update_preimage")
+_AFTER = ("insert", "update_postimage")
+
+
+def appended(frame: DataFrame, info: RelationInfo) -> list[Request]:
+    """Every row is new. What columns there are is checked as for any insert."""
+    return [Request(info.name, Op.INSERT, frame)]
+
+
+def envelopes(frame: DataFrame, info: RelationInfo) -> list[Request]:
+    """Debezium's, with whole rows before updates and deletes."""
+    frame, said = envelope(frame, info)
+
+    def rows(name: str, kinds: Sequence[str]) -> DataFrame:
+        need(frame, {f"{name}.{column}": F.col(name).getField(column) for column in info.names}, info)
+        return frame.filter(said.isin(*kinds)).select(*(image(name, column, info) for column in info.names))
+
+    return _summed(info, rows("before", ("u", "d")), rows("after", ("c", "r", "u")))
+
+
+def delta(frame: DataFrame, info: RelationInfo) -> list[Request]:
+    """Rows of Delta's change data feed."""
+    name, names = "_change_type", tuple(columns(info.names).values())
+    need(frame, paths((name,)) | columns(info.names), info)
+    kind: Column = F.col(name)
+    said = known_as(F.when(kind.isin(*_BEFORE, *_AFTER), kind), name, kind, F.struct(*names), info)
+    return _summed(info, *(frame.filter(said.isin(*kinds)).select(*names) for kinds in (_BEFORE, _AFTER)))
+
+
+def _summed(info: RelationInfo, before: DataFrame, after: DataFrame) -> list[Request]:
+    return [Request(info.name, Op.REMOVE, before), Request(info.name, Op.ADD, after)]
