@@ -34,6 +34,11 @@ class Presentation:
         """Some rows may not be shown at all."""
         return self.limit is not None or self.offset > 0
 
+    def shown(self, rows: int) -> int:
+        """How many of so many rows are."""
+        left = max(0, rows - self.offset)
+        return left if self.limit is None else min(left, self.limit)
+
 
 def present(rows: Mapping[Row, int], how: Presentation) -> list[Row]:
     """Every row as often as its weight says, in order."""

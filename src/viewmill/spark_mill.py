@@ -16,6 +16,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Literal, assert_never
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from viewmill.durable.files import Files
 from viewmill.durable.history import Commit, History
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.engine import SparkEngine, collected
-from viewmill.engines.spark.evaluated import asked, deleted, inserted, updated
+from viewmill.engines.spark.evaluated import answered, asked, deleted, inserted, updated
 from viewmill.engines.spark.frames import Request, counted
 from viewmill.engines.spark.handed import handed_over, local_frame
 from viewmill.engines.spark.reading import first_rows
@@ -49,15 +50,15 @@ from viewmill.sinks.sink import Moment
 from viewmill.sources.formats import ChangeFormat, Kind
 from viewmill.sources.streaming import Stream, Streams
 from viewmill.spark_batch import SparkBatch
+from viewmill.spark_verification import verified
 from viewmill.spark_watching import Watching
 from viewmill.sql.changed import changed_in_spark
 from viewmill.sql.parse import parse_script
 from viewmill.sql.statements import CreateTable, CreateView, Delete, Drop, Insert, ParsedQuery, Update
+from viewmill.status import RelationStatus, Status, StoreStatus, ViewStatus
 from viewmill.subscriptions import Subscriber, Subscriptions, changes_in
+from viewmill.verification import Verification
 from viewmill.wording import quoted, titled
-
-STREAMS = "streams"
-"""What the numbers of the streams' batches are kept under."""
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,6 +114,9 @@ class SparkMill(Scripted):
         if another:
             _check_names(definitions)
             self._check_can_fill(definitions)
+        for name in self._streams.tables:
+            if definitions.tables.get(name) is not self._definitions.tables[name]:
+                self._streams.forget(name)
         self._engine.define((*self._engine.commit.definitions, words), stale=another)
         for name in (*self._subscriptions.followed, *self._sinks.written):
             if definitions.views.get(name) is not self._definitions.views[name]:
@@ -243,12 +247,16 @@ class SparkMill(Scripted):
         stream = Stream(base.info, frame, ChangeFormat(changes, op, order), base.keeps_rows)
         self._streams.add(stream)
 
-    def start(self, **trigger: object) -> None:
+    def start(self, *, anew: bool = False, **trigger: object) -> None:
         """Start all streams as one: each of its batches is a batch of the mill, over all tables.
 
+        They go on where they were, and have to be the same ones; started `anew`, each begins where its own options say.
         `trigger` is Spark's: `processingTime="5 seconds"`, or `availableNow=True` to take what is there and end.
         """
-        self._streams.start(self._take, self._engine.files.for_spark("streams"), trigger)
+        tables = self._streams.check_can_start()
+        with self._lock:
+            place = self._engine.feed(tables, anew=anew)
+        self._streams.start(partial(self._take, place), self._engine.files.for_spark(place), trigger)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the streams end; false if they have not in so many seconds. What stopped them is raised."""
@@ -273,10 +281,11 @@ class SparkMill(Scripted):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self, requests: Sequence[Request], number: int) -> None:
+    def _take(self, place: str, requests: Sequence[Request], number: int) -> None:
+        """Take a batch of the streams, unless it was taken: Spark may not have heard of that."""
         with self._lock:
-            if self._engine.commit.sources.get(STREAMS, -1) < number:
-                self._commit(requests, {STREAMS: number})
+            if self._engine.commit.sources[place] < number:
+                self._commit(requests, {place: number})
 
     def _change(self, statement: Insert | Delete | Update) -> None:
         """Ask Spark for the rows that a statement changes, over what is there at this version; then change them."""
@@ -378,13 +387,44 @@ class SparkMill(Scripted):
         with self._lock:
             return self._subscriptions.add(self._definitions.view(name).name, subscriber)
 
+    def verify(self, name: str) -> Verification:
+        """Have Spark SQL compute a view from the stored tables, and compare: true if it is right, else what differs."""
+        with self._lock:
+            self._deploy()
+            definition, session = self._definitions.view(name), self._engine.session
+            shown = list(self.read(definition.name))
+            return verified(definition, shown, self._definitions, self._dialect, session, self._readable)
+
+    def status(self) -> Status:
+        """Version, rows, stores, and how each view is maintained and why."""
+        with self._lock:
+            self._deploy()
+            definitions = self._definitions
+            sizes = self._engine.sizes({name: _all_columns(view) for name, view in definitions.views.items()})
+            return Status(
+                self._version,
+                tuple(
+                    RelationStatus(name, table.info.kind, sizes.tables[name] if table.keeps_rows else None)
+                    for name, table in definitions.tables.items()
+                ),
+                tuple(
+                    ViewStatus(
+                        name,
+                        view.presentation.shown(sizes.views[name]),
+                        view.maintain,
+                        definitions.program.views[name].maintenance,
+                    )
+                    for name, view in definitions.views.items()
+                ),
+                tuple(StoreStatus(name, *size) for name, size in sorted(sizes.stores.items())),
+            )
+
     def _select(self, query: ParsedQuery) -> Result:
         """Ask Spark, over views and stored tables as they are at this version."""
         self._check_dialect()
         definition = self._definitions.query(query)
         with self._asking(definition.reads) as session:
-            found = collected(session.sql(query.text))
-        rows = found.cast(arrow_schema(definition.columns))
+            rows = answered(asked(session, query.text), definition.columns)
         return Result(
             definition.columns, tuple(zip(*(c.to_pylist() for c in rows.columns), strict=True)), self._version
         )

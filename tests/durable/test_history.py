@@ -118,6 +118,24 @@ def test_cleaning_keeps_what_is_needed(history):
     assert history.newest() is not None
 
 
+def test_entries_are_kept_for_those_who_had_something_of_them():
+    start = Commit(buckets=2, snapshots=(3, 2), driver=4)
+    here, there = replace(entry(3), gathered=False), replace(entry(4), gathered=False)
+    gathered, passed = replace(entry(5), blocks=0), replace(entry(6), blocks=0, gathered=False)
+    old = replace(entry(4), blocks=0, batch="old")
+    commit = replace(start, entries=(entry(2), here, there, old, gathered, passed, entry(7)))
+    assert commit.without_old_entries().entries == (here, there, gathered, entry(7))
+
+
+def test_folders_of_others_stay(history):
+    commit = Commit(buckets=1, snapshots=(1,), program="p", driver=1).after(entry(1))
+    history.commit(commit)
+    for name in ("logs/out/a", "logs/lost+found/a", "logs/x-1/a"):
+        history.files.write(name, b"")
+    history.clean(commit)
+    assert all(history.files.exists(f"logs/{name}/a") for name in ("out", "lost+found", "x-1"))
+
+
 def test_cleaning_removes_what_dead_writers_left(history):
     commit = Commit(buckets=1, snapshots=(1,), program="p", driver=1).after(entry(1))
     history.commit(commit)

@@ -53,6 +53,7 @@ SQL = [
     ("INSERT INTO v VALUES (1, 2)", BindError, '"v" is a view'),
     ("INSERT INTO nope VALUES (1)", BindError, "nope"),
     ("INSERT INTO t VALUES (1, 2)", BindError, "column"),
+    ("INSERT INTO t (id, a, b, A) VALUES (2, 2, 'x', 3)", BindError, 'column "a" is named twice'),
     ("INSERT INTO t VALUES (1, NULL, 'x')", DataError, 'NULL in column "a" of table "t"'),
     ("INSERT INTO t VALUES (1, 5, 'x')", DataError, "two rows with primary key id = 1"),
     ("UPDATE t SET a = 3000000000", BindError, "3000000000 does not fit int"),

@@ -124,6 +124,34 @@ def test_snapshots_shorten_the_way(shop, monkeypatch):
     shop.agree()
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param("SELECT count(*) AS n, sum(a) AS s FROM t", id="only the driver has something of it"),
+        pytest.param("SELECT count(*) AS n FROM other", id="nobody has"),
+        pytest.param("SELECT a, count(*) AS n FROM t GROUP BY a", id="buckets"),
+    ],
+)
+def test_what_is_in_the_checkpoint_does_not_grow_with_batches(spark, tmp_path, monkeypatch, view):
+    monkeypatch.setattr(engine, "SAVE_AFTER_BATCHES", 4)
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path), buckets=2)
+    mill.sql("CREATE TABLE t (a INT) WITH (stored = false); CREATE TABLE other (a INT)")
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS {view}")
+    for number in range(24):
+        mill.insert("t", [(number % 3,)])
+    assert len(mill._engine.commit.entries) <= 8
+    files = [file for file in tmp_path.rglob("*") if file.is_file() and file.parent.name != "programs"]
+    assert len(files) < 40, sorted(map(str, files))
+    found = sorted(mill.view("v"))
+    again = viewmill.connect(spark=spark, checkpoint=str(tmp_path))
+    assert again.version == 24 and sorted(again.view("v")) == found
+    again.insert("t", [(7,)])
+    twin = viewmill.connect()
+    twin.sql(f"CREATE TABLE t (a INT); CREATE TABLE other (a INT); CREATE MATERIALIZED VIEW v AS {view}")
+    twin.insert("t", [(number % 3,) for number in range(24)] + [(7,)])
+    assert sorted(again.view("v")) == sorted(twin.view("v"))
+
+
 def test_a_mill_that_is_refused_has_replaced_nothing(shop, monkeypatch):
     """Two mills use a checkpoint, with snapshots due. What the late one writes is nothing that the other needs."""
     monkeypatch.setattr(engine, "SAVE_AFTER_BATCHES", 2)

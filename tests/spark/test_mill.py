@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from pathlib import Path
 
@@ -183,6 +184,57 @@ def test_ad_hoc_queries(mill, twin):
     mill.sql("CREATE TABLE feed (a INT) WITH (stored = false)")
     with pytest.raises(UnsupportedError, match='the rows of table "feed" are not kept'):
         mill.sql("SELECT a FROM feed")
+
+
+def test_answers_have_our_names_and_errors(mill, twin):
+    for one in (mill, twin):
+        fill(one)
+    for query in (
+        "SELECT Region, Count(*) AS `How Many`, if(region = 'north', 1, 2) FROM Customers GROUP BY REGION ORDER BY 1",
+        "SELECT c.ID, C.* FROM customers C WHERE id = 1",
+    ):
+        assert mill.sql(query).to_arrow() == twin.sql(query).to_arrow()
+    for query in ("SELECT id / 0 AS x FROM orders", "SELECT id * 9223372036854775807 AS x FROM orders"):
+        for one in (mill, twin):
+            with pytest.raises(DataError):
+                one.sql(query)
+
+
+def test_values_that_cannot_be_kept(spark, tmp_path):
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql("CREATE TABLE t (id INT PRIMARY KEY, d DATE, f FLOAT); CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
+    for values, message in (
+        ("make_date(20000, 1, 1) AS d, 1f AS f", 'column "d" .* cannot be read'),
+        ("current_date() AS d, 1e300D AS f", 'column "f" of table "t" does not fit float'),
+    ):
+        with pytest.raises(DataError, match=message):
+            mill.insert("t", spark.sql(f"SELECT 1 AS id, {values}"))
+    mill.insert("t", spark.sql("SELECT 1 AS id, DATE'9999-12-31' AS d, double('infinity') AS f"))
+    assert [row[2] for row in mill.view("v")] == [math.inf] and mill.version == 1
+
+
+def test_nan_beside_numbers_of_more_than_64_bits(spark, tmp_path):
+    """Such a bucket is interpreted, and its rows are read again with every batch."""
+    mill, twin = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2), viewmill.connect()
+    for one in (mill, twin):
+        one.sql("CREATE TABLE t (id DOUBLE PRIMARY KEY, d DOUBLE, p DECIMAL(38, 10))")
+        one.sql("CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
+        one.sql("CREATE MATERIALIZED VIEW w AS SELECT d, sum(p) AS p FROM t GROUP BY d")
+        one.sql("CREATE MATERIALIZED VIEW x AS SELECT sum(p) AS p, max(d) AS d FROM t")
+        one.insert("t", [(i, math.nan if i % 2 else i, "12345678901234567890123.5") for i in range(6)])
+        one.insert("t", [(math.nan, 1.0, "1.5")])
+        one.update("t", [(math.nan, math.nan, "2.5"), (1, math.nan, "3.5")])
+        one.delete("t", [(3.0, math.nan, "12345678901234567890123.5")])
+        with pytest.raises(DataError, match="two rows with primary key id = nan"):
+            one.insert("t", [(math.nan, 0.0, "0")])
+    for view in ("v", "w", "x"):
+        assert sorted(map(str, mill.view(view))) == sorted(map(str, twin.view(view)))
+        assert mill.verify(view)
+    again = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"))
+    again.delete("t", [{"id": math.nan}])
+    twin.delete("t", [{"id": math.nan}])
+    for view in ("v", "w", "x"):
+        assert sorted(map(str, again.view(view))) == sorted(map(str, twin.view(view)))
 
 
 def test_followers_hear_of_changes(mill):

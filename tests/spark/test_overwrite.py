@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import viewmill
 from viewmill.engines.spark.jobs import counting
@@ -76,6 +78,20 @@ def test_a_table_is_emptied(mill, twin):
         one.overwrite("items", [])
     agree(mill, twin)
     assert len(mill.view("kinds")) == 0
+
+
+def test_rows_that_are_others_each_time_they_are_computed(mill, spark):
+    """What comes and what goes is of one time, so that the table is what it was then."""
+    other = F.udf(lambda number: f"kind {random.randrange(3)}", "string").asNondeterministic()
+    frame = spark.range(200).select(F.col("id").cast("int"), other("id").alias("kind"), F.lit(1).alias("price"))
+    for _ in range(2):
+        mill.overwrite("items", frame)
+        mill.overwrite("notes", frame.selectExpr("kind AS words"))
+        assert sum(row[1] for row in mill.view("kinds")) == sum(row[1] for row in mill.view("words")) == 200
+        assert mill.verify("kinds") and mill.verify("words")
+    with counting(spark) as cost:
+        mill.overwrite("items", mill.sql("SELECT * FROM items").to_arrow())
+    assert mill.version == 4 and cost().jobs > 0, "nothing differs, so nothing is committed"
 
 
 def test_what_cannot_be_overwritten(mill, spark):

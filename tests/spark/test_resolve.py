@@ -165,6 +165,18 @@ def test_what_has_no_order_and_differs_is_refused_in_any_order(kept, asked):
     ask(kept, [(Op.UPSERT, row) if op == Op.UPDATE else (op, row) for op, row in asked])  # one after another
 
 
+def test_zeros_are_one_key_whatever_their_sign(tmp_path):
+    info = RelationInfo("t", (ColumnInfo("k", DOUBLE, nullable=False), ColumnInfo("a", STRING)), ("k",))
+    table, program = StoredTable(info), with_tables(Distributed({}, EMPTY, EMPTY), [info])
+    with Kept.create(tmp_path / "bucket", program.buckets, Catalog(program.infos)) as kept:
+        for op, message in ((Op.INSERT, "two rows with primary key k = 0.0"), (Op.UPSERT, "come together")):
+            with pytest.raises(DataError, match=message):
+                ask(kept, [(op, (0.0, "x")), (op, (-0.0, "y")), (op, (1.0, "z"))], table=table, together=True)
+        ask(kept, [(Op.INSERT, (-0.0, "x"))], table=table)
+        assert sum(ask(kept, [(Op.UPSERT, (0.0, "y"))], table=table).values()) == 0
+        assert len(kept.store(table.store)) == 1
+
+
 def test_rows_with_nan_are_found(tmp_path):
     info = RelationInfo("t", (ColumnInfo("k", BIGINT, nullable=False), ColumnInfo("a", DOUBLE)), ("k",))
     table, program = StoredTable(info), with_tables(Distributed({}, EMPTY, EMPTY), [info])

@@ -58,3 +58,47 @@ assert counts[0] > 1000 and grew == [2, 4, 8], (counts, grew)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_the_cluster_is_set_to_does_not_change_what_sql_means(tmp_path):
+    """In a process of its own: a new session has the settings that Spark was started with."""
+    program = f"""
+import viewmill
+from viewmill.engines.spark.session import spark_session
+spark = spark_session(master="local[2]", spark_driver_memory="1g", **{{
+    "spark_sql_ansi_enabled": "false",
+    "spark_sql_caseSensitive": "true",
+    "spark_sql_execution_arrow_useLargeVarTypes": "true",
+    "spark_sql_decimalOperations_allowPrecisionLoss": "false",
+    "spark_sql_session_timeZone": "America/New_York",
+    "spark_sql_ansi_doubleQuotedIdentifiers": "true",
+}})
+mill = viewmill.connect(spark=spark, checkpoint={str(tmp_path / "checkpoint")!r}, buckets=2)
+twin = viewmill.connect()
+for one in (mill, twin):
+    one.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, s STRING, at TIMESTAMP, q DECIMAL(38, 10))")
+    one.sql("CREATE MATERIALIZED VIEW v AS SELECT id, a, s, at, q FROM t")
+    one.insert("t", [(1, 2147483647, "x", "2024-03-10 02:30:00", "1.5"), (2, 5, None, None, None)])
+    for statement in (
+        "UPDATE t SET a = a + 1",
+        "UPDATE t SET a = a / 0",
+        "INSERT INTO t SELECT id + 10, cast(s AS INT), s, at, q FROM t",
+        "SELECT a / 0 AS x FROM t",
+        "SELECT a * 9223372036854775807 AS x FROM t",
+    ):
+        try:
+            one.sql(statement)
+        except viewmill.DataError:
+            continue
+        raise AssertionError(statement)
+    one.sql("UPDATE T SET s = concat(S, '${{spark.app.name}}'), a = 7 WHERE ID = 1")
+assert sorted(mill.view("v")) == sorted(twin.view("v")), list(mill.view("v"))
+query = "SELECT Id, A AS Twice, '${{spark.app.name}}' AS z, At, q * q AS qq FROM T ORDER BY id"
+assert list(mill.sql(query)) == list(twin.sql(query)), list(mill.sql(query))
+assert mill.sql(query).to_arrow().schema == twin.sql(query).to_arrow().schema
+assert mill.verify("v") and mill.view("v").to_df().count() == 2
+spark.stop()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]

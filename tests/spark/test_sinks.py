@@ -343,6 +343,29 @@ def test_places_of_others_are_refused(mill, spark, tmp_path):
     assert list(mill._sinks.written) == ["dear"]
 
 
+def test_a_place_has_one_view_however_it_is_spelled(mill, tmp_path):
+    end = mill.view("dear").write(tmp_path / "dear")
+    for place in (f"{tmp_path}/other/../dear", f"file://{tmp_path}/dear"):
+        with pytest.raises(BindError, match="is written to .* already"):
+            mill.view("dear").write(place)
+    for place in ("checkpoint", "checkpoint/logs/out"):
+        with pytest.raises(BindError, match="which is in the mill's checkpoint"):
+            mill.view("plain").write(tmp_path / place)
+    end()
+
+
+def test_files_of_others_among_changes(mill, twin, spark, tmp_path):
+    for one in (mill, twin):
+        first(one)
+    end = mill.view("dear").write(tmp_path / "dear", mode="changes")
+    (tmp_path / "dear" / "changes-foo.parquet.tmp").write_text("")
+    end()
+    mill.view("dear").write(tmp_path / "dear", mode="changes")
+    for one in (mill, twin):
+        second(one)
+    assert in_utc(read_back(spark, tmp_path / "dear" / "changes-*.parquet", "changes")) == known(twin, "dear")
+
+
 def test_a_place_that_is_ahead_of_the_mill(mill, tmp_path):
     first(mill)
     mill.view("dear").write(tmp_path / "dear")()

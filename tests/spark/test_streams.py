@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import viewmill
 from viewmill.errors import BindError, DataError
-from viewmill.spark_mill import STREAMS, SparkMill
+from viewmill.spark_mill import SparkMill
 
 pytestmark = pytest.mark.spark
 
@@ -78,8 +79,87 @@ def test_a_stream_goes_on_where_it_was(mill, spark, tmp_path):
     again.stream("passed", files(spark, tmp_path / "passed", ROW, '{"id": 2, "a": "y", "b": 2}'))
     run(again)
     assert rows(again, "of_passed") == [("x", 1, 1), ("y", 1, 2)]
-    again._take([], 0)  # Spark repeats a batch whose end it has not heard of
-    assert again.version == 2 and again._engine.commit.sources == {STREAMS: 1}
+    ((place, number),) = again._engine.commit.sources.items()
+    again._take(place, [], 0)  # Spark repeats a batch whose end it has not heard of
+    assert again.version == 2 and number == 1
+
+
+TWO = """
+CREATE TABLE one (id BIGINT) WITH (stored = false);
+CREATE TABLE two (id BIGINT) WITH (stored = false);
+CREATE MATERIALIZED VIEW ones AS SELECT count(*) AS n, max(id) AS last FROM one;
+CREATE MATERIALIZED VIEW twos AS SELECT count(*) AS n, max(id) AS last FROM two
+"""
+
+
+def test_streams_are_known_by_their_tables(spark, tmp_path):
+    """Spark knows them by their order alone: in another one, each would go on where the other was."""
+
+    def streams(number: int, *names: str) -> dict[str, DataFrame]:
+        """Two more batches for each: three rows, which are numbered from 0 for one, and from 100 for two."""
+        first = {"one": 3 * number, "two": 100 + 3 * number}
+        batches = {n: (f'{{"id": {i}}}\n{{"id": {i + 1}}}', f'{{"id": {i + 2}}}') for n, i in first.items()}
+        return {name: files(spark, tmp_path / name, "id bigint", *batches[name]) for name in names}
+
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql(TWO)
+    for name, stream in streams(0, "two", "one").items():
+        mill.stream(name, stream)
+    run(mill)
+    again = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"))
+    for name, stream in streams(1, "one", "two").items():
+        again.stream(name, stream)
+    run(again)
+    assert (rows(again, "ones"), rows(again, "twos")) == ([(6, 5)], [(6, 105)])
+    third = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"))
+    third.stream("one", streams(2, "one")["one"])
+    with pytest.raises(BindError, match='the streams were into "one", "two", and are now into "one"'):
+        third.start(availableNow=True)
+    third.start(anew=True, availableNow=True)  # each begins where its own options say: here, with the first file
+    third.await_termination()
+    assert rows(third, "ones") == [(15, 8)] and len(list((tmp_path / "checkpoint" / "streams").iterdir())) == 1
+
+
+def test_a_position_that_is_lost_is_missed(mill, spark, tmp_path):
+    """Spark would count its batches from 0 again, and those that we have by their numbers would be passed over."""
+    mill.stream("passed", files(spark, tmp_path / "passed", ROW, '{"id": 1, "a": "x", "b": 1}', '{"id": 2, "a": "x"}'))
+    run(mill)
+    shutil.rmtree(tmp_path / "checkpoint" / "streams")
+    again = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"))
+    again.stream("passed", files(spark, tmp_path / "more", ROW, '{"id": 3, "a": "x", "b": 1}'))
+    with pytest.raises(DataError, match="nobody knows how far the streams are"):
+        again.start(availableNow=True)
+    again.start(anew=True, availableNow=True)
+    again.await_termination()
+    assert rows(again, "of_passed") == [("x", 3, 2)]
+
+
+def test_what_a_subscriber_raises_is_told(mill, spark, tmp_path):
+    def fails(changes: object) -> None:
+        raise ValueError("my subscriber is broken")
+
+    end = mill.view("of_passed").subscribe(fails)
+    mill.stream("passed", files(spark, tmp_path / "passed", ROW, '{"id": 1, "a": "x", "b": 1}'))
+    mill.start(availableNow=True)
+    with pytest.raises(ExceptionGroup, match="committed") as raised:
+        mill.await_termination()
+    assert raised.group_contains(ValueError, match="my subscriber is broken")
+    mill.stop()
+    end()
+    run(mill)
+    assert rows(mill, "of_passed") == [("x", 1, 1)] and mill.version == 1
+
+
+def test_a_table_that_is_dropped_has_no_stream(mill, spark, tmp_path):
+    mill.sql("CREATE TABLE other (id BIGINT, a STRING, b BIGINT) WITH (stored = false)")
+    mill.stream("other", files(spark, tmp_path / "other", ROW, '{"id": 1, "a": "x", "b": 1}'))
+    mill.start(processingTime="1 second")
+    with pytest.raises(BindError, match="the mill's streams are running"):
+        mill.sql("DROP TABLE other")
+    mill.stop()
+    mill.sql("DROP TABLE other")
+    with pytest.raises(BindError, match="there is no stream to start"):
+        mill.start()
 
 
 def test_op_columns(mill, spark, tmp_path):

@@ -26,7 +26,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit, urlunsplit
 
@@ -59,8 +58,8 @@ class Files:
     """Pickles to where it points."""
 
     def __init__(self, root: str) -> None:
-        root = _OF_HADOOP.sub("s3://", root)
-        self.root = root if "://" in root else str(Path(root).absolute())
+        root = _OF_HADOOP.sub("s3://", root).removeprefix("file://")
+        self.root = root.rstrip("/") if "://" in root else os.path.abspath(root)
 
     def __str__(self) -> str:
         """As it is told to people: neither keys nor settings that Arrow is given."""
@@ -76,6 +75,10 @@ class Files:
             return Files(f"{self.root}/{folder}")
         parts = urlsplit(self.root)
         return Files(urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{folder}")))
+
+    def is_within(self, other: Files) -> bool:
+        """Whether it is the other place, or below it."""
+        return f"{self}/".startswith(f"{other}/")
 
     def for_spark(self, name: str = "") -> str:
         """The place, or a name in it, as Spark knows it: keys and settings are those of its own configuration."""

@@ -73,7 +73,8 @@ class Commit:
     `driver` that of the driver's; a version of 0 is the empty state, which needs no file. `saved` are the bytes of
     these snapshots, `logged` those of the logs since. `definitions` are the statements that made the tables and views;
     if the program is `stale`, it is not yet that of all of them. `label` is that of all buckets, and `touched` the
-    relations that have ever changed. `sources` are the last batch numbers of streams that feed the mill.
+    relations that have ever changed. If streams feed the mill, these are into the tables `fed`, and `sources` has the
+    number of their last batch, by the place where Spark keeps how far they are.
     """
 
     number: int = 0
@@ -91,6 +92,7 @@ class Commit:
     driver: int = 0
     label: str = ""
     touched: tuple[str, ...] = ()
+    fed: tuple[str, ...] = ()
     sources: dict[str, int] = field(default_factory=dict)
     format: int = FORMAT
 
@@ -110,9 +112,13 @@ class Commit:
         return replace(self, entries=(*self.entries, entry), label=label)
 
     def without_old_entries(self) -> Commit:
-        """Entries that every snapshot includes are not needed."""
-        oldest = min((*self.snapshots, self.driver), default=0)
-        return replace(self, entries=tuple(entry for entry in self.entries if entry.version > oldest))
+        """Without entries that are in the snapshots of all parts that have had anything of them."""
+        oldest = min(self.snapshots, default=0)
+
+        def is_needed(entry: Entry) -> bool:
+            return (entry.blocks > 0 and entry.version > oldest) or (entry.gathered and entry.version > self.driver)
+
+        return replace(self, entries=tuple(filter(is_needed, self.entries)))
 
     def snapshot(self, part: int | str, version: int) -> str:
         """The file of a bucket, or of the driver, as it was at a version."""
@@ -160,7 +166,8 @@ class History:
             self.files.remove(f"commits/{name}")
         kept = {entry.folder for entry in commit.entries}
         for folder in self.files.folders("logs"):
-            if f"logs/{folder}" not in kept and int(folder.split("-")[0]) <= commit.version:
+            version, is_ours, _ = folder.partition("-")
+            if f"logs/{folder}" not in kept and is_ours and version.isdigit() and int(version) <= commit.version:
                 self.files.remove(f"logs/{folder}")
         kept_folder = f"snapshots/{commit.program}"
         for folder in self.files.folders("snapshots"):
@@ -187,7 +194,7 @@ def _commit(data: dict[str, Any], path: str) -> Commit:
         )
     try:
         data["entries"] = tuple(_entry(entry) for entry in data["entries"])
-        for name in ("definitions", "snapshots", "saved", "logged", "touched"):
+        for name in ("definitions", "snapshots", "saved", "logged", "touched", "fed"):
             data[name] = tuple(data[name])
         return Commit(**data)
     except (TypeError, KeyError):

@@ -13,17 +13,19 @@ difference to that sum as the changes of the version that the mill is at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from viewmill.catalog import ColumnInfo
 from viewmill.durable.files import FileError, Files
+from viewmill.engines.spark.columns import exactly
 from viewmill.engines.spark.handed import local_frame
 from viewmill.errors import BindError, UnsupportedError
 from viewmill.numbers import as_column, numbers
@@ -37,6 +39,7 @@ COMMIT_VERSION = "_commit_version"
 
 _INSERT, _DELETE = "insert", "delete"
 _NAME, _SUFFIX = "changes-", ".parquet"
+_FILE = re.compile(rf"{_NAME}(\d{{12,}}){re.escape(_SUFFIX)}")
 _COUNT = "_count"
 
 
@@ -56,9 +59,10 @@ class ChangesSink:
 
     def _find(self) -> None:
         """A file may be there though `_latest` does not say so yet: it is whole, and counts."""
-        names = [name for name in self._files.names("") if name.startswith(_NAME)]
-        self._has_files = bool(names)
-        newest = max((int(name.removeprefix(_NAME).removesuffix(_SUFFIX)) for name in names), default=-1)
+        found = [_FILE.fullmatch(name) for name in self._files.names("")]
+        versions = [int(match[1]) for match in found if match is not None]
+        self._has_files = bool(versions)
+        newest = max(versions, default=-1)
         self._latest = replace(self._latest, version=max(self._latest.version, newest))
         with suppress(FileError):
             for folder in self._files.folders(""):
@@ -97,7 +101,7 @@ class ChangesSink:
             return _listed(whole.append_column(_COUNT, ones), moment.version)
         session = moment.session
         now = local_frame(session, whole, self._columns) if isinstance(whole, pa.Table) else whole
-        names = [_field(column.name) for column in self._columns]
+        names = [exactly(column.name) for column in self._columns]
         counted = now.select(*names, F.lit(1).alias(_COUNT))
         if self._has_files:
             past = session.read.parquet(self.shown)
@@ -118,16 +122,12 @@ def _listed(change: pa.Table, version: int) -> pa.Table:
     return rows.append_column(CHANGE_TYPE, kinds).append_column(COMMIT_VERSION, versions)
 
 
-def _repeated(counted: DataFrame, names: Sequence[str], version: int) -> DataFrame:
+def _repeated(counted: DataFrame, names: Sequence[Column], version: int) -> DataFrame:
     """The same on Spark."""
     kind = F.when(F.col(_COUNT) > 0, _INSERT).otherwise(_DELETE)
     times = F.array_repeat(kind, F.abs(F.col(_COUNT)))
     commit = F.lit(version).cast("bigint").alias(COMMIT_VERSION)
     return counted.select(*names, F.explode(times).alias(CHANGE_TYPE), commit)
-
-
-def _field(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def check_columns(view: str, mode: str, columns: Sequence[ColumnInfo]) -> None:

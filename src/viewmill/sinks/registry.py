@@ -86,9 +86,14 @@ def open_sink(
     _check(owner, columns, keep)
     if isinstance(target, str) and is_table(target):
         files = checkpoint.within(f"tables/{target.lower()}")
-        inner = _opened(target, files, owner, columns, keep, version)
-        return TableSink(spark, target, f"{owner.mill} {owner.view} {owner.mode}", inner)
+        inner = _opened(target.lower(), files, owner, columns, keep, version)
+        return TableSink(spark, target.lower(), f"{owner.mill} {owner.view} {owner.mode}", inner)
     files = Files(os.fspath(target))
+    if files.is_within(checkpoint):
+        raise BindError(
+            f"view {quoted(owner.view)} cannot be written to {quoted(str(files))}, which is in the mill's checkpoint",
+            hint="write it to a folder beside the checkpoint, or to a name of Spark's catalog",
+        )
     return _opened(str(files), files, owner, columns, keep, version)
 
 

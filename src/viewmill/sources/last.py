@@ -15,10 +15,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from viewmill.catalog import RelationInfo
-from viewmill.engines.spark.columns import free_name
+from viewmill.engines.spark.columns import free_name, spark_type
 from viewmill.engines.spark.frames import Request
 from viewmill.engines.spark.resolve import Op
-from viewmill.sources.reading import columns, envelope, image, known_as, need, paths
+from viewmill.sources.reading import columns, envelope, image, known_as, named, ordering, path
 
 _WRITTEN = ("i", "c", "r", "insert", "create", "read", "+i", "u", "update", "upsert", "+u", "update_after")
 _DELETED = ("d", "delete", "-d")
@@ -28,51 +28,61 @@ _PASSED = ("-u", "update_before", "update_preimage")
 
 def upserts(frame: DataFrame, info: RelationInfo, order_by: Sequence[str]) -> list[Request]:
     """Whole rows."""
-    need(frame, columns(info.names) | paths(order_by), info)
-    return [Request(info.name, Op.UPSERT, _last(frame, info, order_by).select(*columns(info.names).values()))]
+    frame = named(frame, info)
+    last = _last(frame, info, ordering(frame, order_by, info))
+    return [Request(info.name, Op.UPSERT, last.select(*columns(info.names)))]
 
 
 def cdc(frame: DataFrame, info: RelationInfo, order_by: Sequence[str], op: str) -> list[Request]:
     """Whole rows and keys, with a column that says which."""
-    need(frame, paths((op, *order_by)) | columns(info.names), info)
-    said, row = F.lower(F.col(op).cast("string")), F.struct(*columns(info.names).values())
+    frame = named(frame, info)
+    told, row = path(frame, op, info), F.struct(*columns(info.names))
+    said = F.lower(told.cast("string"))
     is_gone = F.when(said.isin(*_WRITTEN), F.lit(False)).when(said.isin(*_DELETED), F.lit(True))
     passed = F.coalesce(said.isin(*_PASSED), F.lit(False))
-    return _by_key(frame.filter(~passed), known_as(is_gone, op, F.col(op), row, info), info, order_by)
+    rows, order = frame.filter(~passed), ordering(frame, order_by, info)
+    return _by_key(rows, known_as(is_gone, op, told, row, info), info, order)
 
 
 def last_envelopes(frame: DataFrame, info: RelationInfo, order_by: Sequence[str]) -> list[Request]:
     """Debezium's envelopes, of which only the key is read before a delete, and nothing before an update."""
     frame, said = envelope(frame, info)
-    need(frame, paths(order_by), info)
     op, when = free_name("op", info.names), [free_name(f"by{number}_", info.names) for number in range(len(order_by))]
-    told = frame.select(said.alias(op), "before", "after", *map(F.col, order_by)).toDF(op, "before", "after", *when)
+    order = [column.alias(name) for column, name in zip(ordering(frame, order_by, info), when, strict=True)]
+    told = frame.select(said.alias(op), "before", "after", *order)
     is_gone = F.col(op) == "d"
-    row = [
-        F.when(is_gone, image("before", name, info)).otherwise(image("after", name, info)).alias(name)
-        if name in info.primary_key
-        else F.when(~is_gone, image("after", name, info)).alias(name)
-        for name in info.names
-    ]
-    rows = told.filter(F.col(op) != "m").select(*row, op, *when)
-    return _by_key(rows, is_gone, info, when)
+
+    def value(name: str) -> Column:
+        after = image(frame, "after", name, info)
+        if name in info.primary_key:
+            return F.when(is_gone, image(frame, "before", name, info)).otherwise(after).alias(name)
+        return F.when(~is_gone, after).alias(name)
+
+    rows = told.filter(F.col(op) != "m").select(*map(value, info.names), op, *when)
+    return _by_key(rows, is_gone, info, [F.col(name) for name in when])
 
 
-def _by_key(frame: DataFrame, is_gone: Column, info: RelationInfo, order_by: Sequence[str]) -> list[Request]:
+def _by_key(frame: DataFrame, is_gone: Column, info: RelationInfo, order: Sequence[Column]) -> list[Request]:
     gone = free_name("gone_", frame.columns)
-    last = _last(frame.withColumn(gone, is_gone), info, order_by)
+    last = _last(frame.withColumn(gone, is_gone), info, order)
+    removed, written = last.filter(F.col(gone)), last.filter(~F.col(gone))
     return [
-        Request(info.name, Op.UPSERT, last.filter(~F.col(gone)).select(*columns(info.names).values())),
-        Request(
-            info.name, Op.DISCARD, last.filter(F.col(gone)).select(*columns(info.primary_key).values()), is_beside=True
-        ),
+        Request(info.name, Op.UPSERT, written.select(*columns(info.names))),
+        Request(info.name, Op.DISCARD, removed.select(*columns(info.primary_key)), is_beside=True),
     ]
 
 
-def _last(frame: DataFrame, info: RelationInfo, order_by: Sequence[str]) -> DataFrame:
-    """The last change of each key; several where nothing tells which is the last."""
-    if not order_by:
+def _last(frame: DataFrame, info: RelationInfo, order: Sequence[Column]) -> DataFrame:
+    """The last change of each key; several where nothing tells which is the last.
+
+    Keys are the same if they are as the table has them: a text may come with a collation of its own.
+    """
+    if not order:
         return frame
     rank = free_name("rank_", frame.columns)
-    window = Window.partitionBy(*columns(info.primary_key).values()).orderBy(*(F.col(name).desc() for name in order_by))
+    types = {column.name: spark_type(column.type) for column in info.columns}
+    key = [
+        column.try_cast(types[name]) for name, column in zip(info.primary_key, columns(info.primary_key), strict=True)
+    ]
+    window = Window.partitionBy(*key).orderBy(*(column.desc() for column in order))
     return frame.withColumn(rank, F.rank().over(window)).filter(F.col(rank) == 1).drop(rank)

@@ -1,8 +1,11 @@
-"""What all change formats read: columns that have to be there, and words that have to be known."""
+"""What all change formats read: columns that have to be there, and words that have to be known.
+
+Names of a relation's columns are found in any case, also in a session that tells cases apart.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -18,13 +21,44 @@ from viewmill.wording import nearest, quoted, titled
 _SHOWN = 120
 
 
-def columns(names: Iterable[str]) -> dict[str, Column]:
-    return {name: exactly(name) for name in names}
+def columns(names: Iterable[str]) -> list[Column]:
+    return [exactly(name) for name in names]
 
 
-def paths(names: Iterable[str]) -> dict[str, Column]:
-    """The same for names that people give, which may lead into structs."""
-    return {name: F.col(name) for name in names}
+def named(frame: DataFrame, info: RelationInfo) -> DataFrame:
+    """The frame, in which the relation's columns are there and have its names."""
+    found = [name.lower() for name in frame.columns]
+    for name in info.names:
+        if name not in found:
+            raise _missing(name, frame.columns, info)
+        if found.count(name) > 1:
+            raise DataError(f"column {quoted(name)} is given twice for {titled(info)}")
+    new = [low if low in info.names else name for low, name in zip(found, frame.columns, strict=True)]
+    return frame.select(*(exactly(old).alias(name) for old, name in zip(frame.columns, new, strict=True)))
+
+
+def path(frame: DataFrame, name: str, info: RelationInfo) -> Column:
+    """A column, or a field of a struct, that people have named."""
+    try:
+        column = F.col(name)
+        frame.select(column)
+    except AnalysisException:
+        raise _missing(name, frame.columns, info) from None
+    return column
+
+
+def ordering(frame: DataFrame, names: Sequence[str], info: RelationInfo) -> list[Column]:
+    """What tells which row is the last."""
+    found = [path(frame, name, info) for name in names]
+    try:
+        for column in found:
+            frame.orderBy(column)
+    except AnalysisException:
+        raise DataError(
+            f"the changes of {titled(info)} cannot be ordered by {quoted(names)}",
+            hint="name columns of numbers, texts, dates or times",
+        ) from None
+    return found
 
 
 def known_as(found: Column, name: str, said: Column, row: Column, info: RelationInfo) -> Column:
@@ -42,36 +76,32 @@ def envelope(frame: DataFrame, info: RelationInfo) -> tuple[DataFrame, Column]:
     """
     if "payload" in frame.columns:
         frame = frame.select("payload.*")
-    need(frame, paths(("op", "before", "after")), info)
-    for name in ("before", "after"):
-        if not isinstance(frame.select(name).schema[0].dataType, StructType):
-            raise DataError(
-                f"column {quoted(name)} of the changes of {titled(info)} is no struct",
-                hint="parse the envelope with from_json first",
-            )
-    op, before, after = F.col("op"), F.col("before"), F.col("after")
+    op, before, after = (path(frame, name, info) for name in ("op", "before", "after"))
     is_empty = op.isNull() & before.isNull() & after.isNull()
     said = F.when(op.isin("c", "r", "u", "d", "m"), op).when(is_empty, F.lit("m"))
     return frame, known_as(said, "op", op, F.struct(before, after), info)
 
 
-def image(name: str, column: str, info: RelationInfo) -> Column:
-    """A column of the row before a change, or after it. Without the row the change cannot be followed."""
+def image(frame: DataFrame, name: str, column: str, info: RelationInfo) -> Column:
+    """A column of the row `before` a change, or `after` it. Without the row the change cannot be followed."""
+    kind = frame.select(name).schema[0].dataType
+    if not isinstance(kind, StructType):
+        raise DataError(
+            f"column {quoted(name)} of the changes of {titled(info)} is no struct",
+            hint="parse the envelope with from_json first",
+        )
+    found = next((field for field in kind.names if field.lower() == column), None)
+    if found is None:
+        raise _missing(f"{name}.{column}", [f"{name}.{field}" for field in kind.names], info)
     missing = (
         f"a change of {titled(info)} lacks the row {name} it: "
         "have the database send it (REPLICA IDENTITY FULL), or give order_by, with which an update needs none"
     )
     row = F.when(F.col(name).isNotNull(), F.col(name)).otherwise(raised(missing))
-    return row.getField(column).alias(column)
+    return row.getField(found).alias(column)
 
 
-def need(frame: DataFrame, wanted: Mapping[str, Column], info: RelationInfo) -> None:
-    """Columns that have to be there."""
-    for name, column in wanted.items():
-        try:
-            frame.select(column)
-        except AnalysisException:
-            raise DataError(
-                f"the changes of {titled(info)} have no column {quoted(name)}",
-                hint=nearest(name, frame.columns, "the columns are"),
-            ) from None
+def _missing(name: str, there: Sequence[str], info: RelationInfo) -> DataError:
+    return DataError(
+        f"the changes of {titled(info)} have no column {quoted(name)}", hint=nearest(name, there, "the columns are")
+    )

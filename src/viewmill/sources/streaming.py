@@ -1,7 +1,8 @@
 """Streams in step: several streaming DataFrames become one streaming query, so that each of its batches is one of ours.
 
 Spark gives batches of one query a number and, after a failure, the same batch again under the same number. The number
-of the last batch is part of our commit, so a batch that Spark repeats is known, and skipped.
+of the last batch is part of our commit, so a batch that Spark repeats is known, and skipped. Spark keeps how far each
+stream is by its place among the others, which is that of its table's name.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from viewmill.catalog import RelationInfo
 from viewmill.engines.spark.columns import checked, exactly
 from viewmill.engines.spark.frames import Request, counted
-from viewmill.errors import BindError, DataError, ViewmillError
+from viewmill.errors import BindError, DataError
 from viewmill.sources.formats import ChangeFormat
+from viewmill.wording import quoted
 
 Taker = Callable[[list[Request], int], None]
 """Takes the batch with this number, once."""
@@ -45,7 +47,7 @@ class Streams:
     def __init__(self) -> None:
         self._streams: dict[str, Stream] = {}
         self._query: StreamingQuery | None = None
-        self._failure: ViewmillError | None = None
+        self._failure: Exception | None = None
 
     def add(self, stream: Stream) -> None:
         self._check_ended("adding another one")
@@ -62,24 +64,38 @@ class Streams:
         if self._query is not None and self._query.isActive:
             raise BindError("the mill's streams are running", hint=f"call mill.stop() before {what}")
 
-    def start(self, take: Taker, checkpoint: str, trigger: Mapping[str, Any]) -> None:
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Those that streams feed. Spark knows the streams by this order."""
+        return tuple(sorted(self._streams))
+
+    def forget(self, table: str) -> None:
+        """A table is dropped."""
+        self._check_ended(f"dropping table {quoted(table)}")
+        del self._streams[table]
+
+    def check_can_start(self) -> tuple[str, ...]:
+        """The tables that are fed then."""
         self._check_ended("starting them again")
         if not self._streams:
             raise BindError("there is no stream to start", hint="add one with mill.stream(table, dataframe)")
+        return self.tables
+
+    def start(self, take: Taker, checkpoint: str, trigger: Mapping[str, Any]) -> None:
         self._failure = None
 
         def batch(rows: DataFrame, number: int) -> None:
             rows = rows.persist()  # it is read once for every table
             try:
                 take(self._requests(rows), number)
-            except ViewmillError as error:
+            except Exception as error:
                 self._failure = error
                 raise
             finally:
                 rows.unpersist()
 
         # Each row is a struct in the column of its table: streams of different columns in one.
-        tagged = [s.frame.select(F.struct("*").alias(s.info.name)) for s in self._streams.values()]
+        tagged = [self._streams[name].frame.select(F.struct("*").alias(name)) for name in self.tables]
         together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tagged)
         writer = together.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
         self._query = (writer.trigger(**trigger) if trigger else writer).start()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from viewmill.catalog import RelationInfo
 from viewmill.engines.spark.frames import Request
 from viewmill.engines.spark.resolve import Op
-from viewmill.sources.reading import columns, envelope, image, known_as, need, paths
+from viewmill.sources.reading import columns, envelope, image, known_as, named, path
 
 _BEFORE = ("delete", "update_preimage")
 _AFTER = ("insert", "update_postimage")
@@ -29,17 +29,16 @@ def envelopes(frame: DataFrame, info: RelationInfo) -> list[Request]:
     frame, said = envelope(frame, info)
 
     def rows(name: str, kinds: Sequence[str]) -> DataFrame:
-        need(frame, {f"{name}.{column}": F.col(name).getField(column) for column in info.names}, info)
-        return frame.filter(said.isin(*kinds)).select(*(image(name, column, info) for column in info.names))
+        return frame.filter(said.isin(*kinds)).select(*(image(frame, name, column, info) for column in info.names))
 
     return _summed(info, rows("before", ("u", "d")), rows("after", ("c", "r", "u")))
 
 
 def delta(frame: DataFrame, info: RelationInfo) -> list[Request]:
     """Rows of Delta's change data feed."""
-    name, names = "_change_type", tuple(columns(info.names).values())
-    need(frame, paths((name,)) | columns(info.names), info)
-    kind: Column = F.col(name)
+    frame = named(frame, info)
+    name, names = "_change_type", columns(info.names)
+    kind = path(frame, name, info)
     said = known_as(F.when(kind.isin(*_BEFORE, *_AFTER), kind), name, kind, F.struct(*names), info)
     return _summed(info, *(frame.filter(said.isin(*kinds)).select(*names) for kinds in (_BEFORE, _AFTER)))
 

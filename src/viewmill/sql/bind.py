@@ -120,6 +120,8 @@ def bind_insert(insert: Insert, catalog: Catalog) -> BoundView:
                 span=insert.span,
                 hint=did_you_mean(name, list(info.names)),
             )
+        if insert.columns.count(name) > 1:
+            raise BindError(f'column "{name}" is named twice', span=insert.span)
     names = insert.columns or info.names
     query = bind_query(context, insert.query.tree, Env())
     if len(query.columns) != len(names):

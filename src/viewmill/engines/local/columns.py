@@ -81,7 +81,10 @@ def _python_values(array: pa.Array) -> list[object]:
             array = array.cast(pa.timestamp("us", array.type.tz))
         except pa.ArrowInvalid:
             raise Misfit("has nanoseconds, which timestamp cannot hold") from None
-    values: list[object] = array.to_pylist()
+    try:
+        values: list[object] = array.to_pylist()
+    except (OverflowError, ValueError) as error:  # a date that Python does not have, bytes that are no text
+        raise Misfit(f"has a value that cannot be kept: {error}") from None
     return values
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewmill.algebra.functions import EXACT
+from viewmill.algebra.functions import EXACT, NAN
 from viewmill.arrow import arrow_type
 from viewmill.engines.interpreter import Interpreter
 from viewmill.engines.interpreter.tables import Row, Rows, Table
@@ -154,7 +154,7 @@ def _value(text: str | None, type_: Type) -> Any:
         case "binary":
             return bytes.fromhex(text)
         case "float" | "double":
-            return float.fromhex(text)
+            return NAN if text == "nan" else float.fromhex(text)  # one NaN, so that equal rows are found by identity
         case "date":
             return date.fromisoformat(text)
         case "timestamp":

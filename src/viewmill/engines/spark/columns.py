@@ -37,6 +37,7 @@ _PLAIN: dict[str, T.DataType] = {
     "timestamp": T.TimestampType(),
     "void": T.NullType(),
 }
+_INFINITY = float("inf")
 _NAMES = {type(spark): name for name, spark in _PLAIN.items()}
 _NAMES |= {T.VarcharType: "string", T.CharType: "string", T.TimestampNTZType: "timestamp"}
 
@@ -152,7 +153,10 @@ def _converted(
     if is_lossless(source, column.type):
         return given.cast(spark_type(column.type)), tuple(faults)
     tried = given.try_cast(spark_type(column.type))
-    other = given.isNotNull() & ~tried.eqNullSafe(given)
+    if source.is_floating:  # a double as a float is rounded: that is its nature
+        other = (F.abs(tried) == _INFINITY) & (F.abs(given) != _INFINITY)
+    else:
+        other = given.isNotNull() & ~tried.eqNullSafe(given)
     message = f"a value in column {quoted(column.name)} of {titled(info)} does not fit {column.type}"
     faults.append(Fault(other, message, is_null=False))
     return tried, tuple(faults)
@@ -175,9 +179,11 @@ def _is_convertible(source: Type, target: Type) -> bool:
 
 
 def is_lossless(source: Type, target: Type) -> bool:
-    """Whether every value of one type is a value of the other. (A double as a float is rounded: that is its nature.)"""
-    if source == target or source.name == "void" or (source.is_floating and target.is_floating):
+    """Whether every value of one type is a value of the other."""
+    if source == target or source.name == "void":
         return True
+    if source.is_floating and target.is_floating:
+        return target.name == "double"
     if source.is_integer and target.is_integer:
         return INTEGER_BITS[source.name] <= INTEGER_BITS[target.name]
     if source.is_integer and target.is_floating:

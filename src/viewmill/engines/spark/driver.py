@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Literal, TypeAlias
 
+from viewmill.algebra.functions import NAN
 from viewmill.distribute.nodes import Plan
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.local.engine import LocalEngine
@@ -53,6 +54,14 @@ class DriverState:
         return pickle.dumps(stores, protocol=pickle.HIGHEST_PROTOCOL)
 
     def restore(self, data: bytes) -> None:
-        stores: dict[str, Rows] = pickle.loads(data)
+        found: dict[str, Rows] = pickle.loads(data)
+        stores = {
+            name: {tuple(map(_known, row)): weight for row, weight in rows.items()} for name, rows in found.items()
+        }
         self.engine = LocalEngine(exact=True)
         self.engine.load(self._deployed.program.driver, self._deployed.known, stores)
+
+
+def _known(value: object) -> object:
+    """One NaN, so that equal rows are found by identity."""
+    return NAN if value != value else value

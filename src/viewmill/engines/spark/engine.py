@@ -66,12 +66,14 @@ from viewmill.engines.spark.refusals import REFUSAL, StateError, doubts, final, 
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.saving import SAVED_DDL, saver
 from viewmill.engines.spark.session import maintenance_session, mind_bytes, use_buckets
+from viewmill.engines.spark.sizes import SIZES_DDL, Sizes, sizer
 from viewmill.engines.spark.source import Origin
 from viewmill.engines.spark.spool import with_logs, written
 from viewmill.engines.spark.task import REPORT, Report, bucket_task
 from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
-from viewmill.errors import DataError
+from viewmill.errors import BindError, DataError
+from viewmill.wording import quoted
 
 Frames: TypeAlias = Mapping[str, DataFrame]
 
@@ -122,6 +124,33 @@ class SparkEngine:
         commit = replace(self.commit, number=number, definitions=definitions, stale=stale)
         self._history.commit(commit)
         self.commit = commit
+
+    def feed(self, tables: tuple[str, ...], *, anew: bool) -> str:
+        """Where Spark keeps how far the streams into these tables are, which the commit names.
+
+        Spark knows streams by their order alone. So they have to be the same as before, or to start `anew`.
+        """
+        commit, files = self.commit, self._history.files
+        for place, number in commit.sources.items() if not anew else ():
+            if commit.fed != tables:
+                raise BindError(
+                    f"the streams were into {quoted(commit.fed)}, and are now into {quoted(tables)}",
+                    hint="add the same ones; or start(anew=True), and each begins where its own options say",
+                )
+            if number >= 0 and not files.exists(f"{place}/metadata"):
+                raise DataError(
+                    f"{quoted(files.path(place))} is not there: nobody knows how far the streams are",
+                    hint="restore it; or start(anew=True), and each begins where its own options say",
+                )
+            return place
+        place = f"streams/{uuid.uuid4().hex}"
+        new = replace(commit, number=commit.number + 1, fed=tables, sources={place: -1})
+        self._history.commit(new)
+        self.commit = new
+        with suppress(FileError):
+            for old in commit.sources:
+                files.remove(old)
+        return place
 
     def install(self, deployed: Deployed) -> None:
         """Go on with another program. Its stores are filled from the rows of stored tables, by Spark."""
@@ -464,10 +493,11 @@ class SparkEngine:
     # --- commits and snapshots
 
     def _commit(self, commit: Commit) -> None:
-        older, commit = commit, commit.without_old_entries()
+        before, commit = self.commit, commit.without_old_entries()
         self._history.commit(commit)
         self.commit = commit
-        if len(commit.entries) < len(older.entries):
+        # Batches that nobody keeps anything of leave commits behind, and nothing else.
+        if not set(before.entries) <= set(commit.entries) or commit.number % SAVE_AFTER_BATCHES == 0:
             self._clean()
 
     def _clean(self) -> None:
@@ -548,6 +578,18 @@ class SparkEngine:
         if hash_ is not None:
             schema = schema.add(hash_, IntegerType(), nullable=False)
         return self._anchored().frame.mapInArrow(table_reader(point, StoredTable(info), hash_), schema)
+
+    def sizes(self, views: Mapping[str, Sequence[ColumnInfo]]) -> Sizes:
+        """How much there is of everything, and of views with these columns."""
+        sizes = Sizes()
+        in_buckets = {name: columns for name, columns in views.items() if not self.is_on_driver(name)}
+        sizes.add(collected(self._anchored().frame.mapInArrow(sizer(self._point(self.commit), in_buckets), SIZES_DDL)))
+        for name in set(views) - set(in_buckets):
+            sizes.views[name] = int(sum(self.driver.engine.contents(name).values()))
+        for name in self.deployed.program.driver.stores:
+            rows, size = self.driver.engine.size(name)
+            sizes.stores[name] = rows, size or 0
+        return sizes
 
     # --- the end
 

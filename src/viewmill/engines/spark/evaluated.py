@@ -11,11 +11,13 @@ import re
 from collections.abc import Sequence
 from functools import reduce
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, NullType
 
+from viewmill.arrow import arrow_schema
 from viewmill.catalog import ColumnInfo, RelationInfo
 from viewmill.engines.spark.columns import spark_type
 from viewmill.engines.spark.failure import raised, refused
@@ -28,8 +30,17 @@ def asked(session: SparkSession, text: str) -> DataFrame:
     try:
         return session.sql(text)
     except AnalysisException as error:
-        reason = str(error).splitlines()[0]
+        reason = next(filter(None, map(str.strip, str(error).splitlines())), "it does not say why")
         raise UnsupportedError(f"Spark refuses the statement: {reason}", hint="say it in another way") from None
+
+
+def answered(query: DataFrame, columns: Sequence[ColumnInfo]) -> pa.Table:
+    """Its rows, under our names for its columns and with our types."""
+    try:
+        found = query.toArrow()
+    except Exception as error:  # PySpark hands on some errors of Spark's just as they come
+        raise refused(error) or _bad_row(error) or error from None
+    return found.rename_columns([column.name for column in columns]).cast(arrow_schema(columns))
 
 
 def inserted(query: DataFrame, names: Sequence[str], info: RelationInfo) -> DataFrame | None:

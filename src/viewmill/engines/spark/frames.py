@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from viewmill.arrow import arrow_table
 from viewmill.catalog import RelationInfo
-from viewmill.engines.spark.columns import checked, spark_type
+from viewmill.engines.spark.columns import checked, exactly, free_name, spark_type
+from viewmill.engines.spark.evaluated import evaluated
 from viewmill.engines.spark.resolve import BY_KEY, Op
 from viewmill.errors import BindError, DataError
 from viewmill.intake import given_columns, given_rows, key_alone, whole_row
@@ -61,13 +62,24 @@ def frame_of(spark: SparkSession, data: object, base: BaseTable, *, replaces: bo
 
 
 def replaced(there: DataFrame | None, new: DataFrame | None, info: RelationInfo) -> list[tuple[Op, DataFrame]]:
-    """What makes the rows of a table from those that are there. Rows that stay are not touched."""
+    """What makes the rows of a table from those that are there. Rows that stay are not touched.
+
+    The new rows are computed once, now: they may be others the next time, and those that come have to be of the same
+    time as those that go.
+    """
     if there is None or new is None:
         return [(op, frame) for op, frame in ((Op.DELETE, there), (Op.INSERT, new)) if frame is not None]
-    given = checked(new.schema, info)
+    given, names = checked(new.schema, info), [exactly(name) for name in info.names]
     columns = (given.guarded(column, [name]).alias(name) for name, column in given.columns.items())
-    there, new = there.select(*info.names), new.select(*columns)
-    return [(Op.DELETE, there.exceptAll(new)), (Op.INSERT, new.exceptAll(there))]
+    count = free_name("count_", info.names)
+    both = there.select(*names, F.lit(-1).alias(count)).unionAll(new.select(*columns, F.lit(1).alias(count)))
+    net = both.groupBy(*names).agg(F.sum(count).cast("int").alias(count)).filter(F.col(count) != 0)
+    changed = evaluated(net)
+    if changed is None:
+        return []
+    times = F.explode(F.array_repeat(F.lit(0), F.abs(F.col(count))))
+    signs = ((Op.DELETE, F.col(count) < 0), (Op.INSERT, F.col(count) > 0))
+    return [(op, changed.filter(sign).select(*names, times.alias(count)).drop(count)) for op, sign in signs]
 
 
 def has_key_alone(frame: DataFrame, info: RelationInfo) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from viewmill.arrow import arrow_schema, arrow_table
 from viewmill.catalog import ColumnInfo
 from viewmill.engines.local.kept import Kept
+from viewmill.engines.spark.columns import exactly
 from viewmill.engines.spark.failure import Told
 from viewmill.engines.spark.hash import hash_array
 from viewmill.engines.spark.parts import apart
@@ -30,7 +30,7 @@ Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def view_reader(point: Point, view: str, columns: Sequence[ColumnInfo]) -> Reader:
     """For `mapInArrow` over an anchor: the leading columns of a view, each row as often as it occurs."""
 
-    return _reader(point, lambda kept: _rows(kept, view, columns))
+    return _reader(point, lambda kept: rows_of_view(kept, view, columns))
 
 
 def table_reader(point: Point, table: StoredTable, hash_: str | None = None) -> Reader:
@@ -108,7 +108,7 @@ def remover(point: Point) -> Reader:
     return remove
 
 
-def _rows(kept: Kept, view: str, columns: Sequence[ColumnInfo]) -> Iterator[pa.RecordBatch]:
+def rows_of_view(kept: Kept, view: str, columns: Sequence[ColumnInfo]) -> Iterator[pa.RecordBatch]:
     arrays = kept.columns(view, [column.type for column in columns])
     if arrays is not None:
         yield from pa.table(arrays, schema=arrow_schema(columns)).to_batches()
@@ -123,7 +123,7 @@ def first_rows(frame: DataFrame, order: Sequence[tuple[int, bool, bool]], count:
 
     Executors look for their first ones, so that these and no others come to the driver.
     """
-    columns = [F.col("`" + name.replace("`", "``") + "`") for name in frame.columns]
+    columns = [exactly(name) for name in frame.columns]
     keys = []
     for place, descending, nulls_first in order:
         column = columns[place]

@@ -18,6 +18,7 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from viewmill.algebra.build import agg_sum, product
@@ -168,7 +169,7 @@ def resolved(kept: Kept, table: StoredTable, asked: pa.RecordBatch, codes: NDArr
 def _all_at_once(kept: Kept, table: StoredTable, asked: pa.RecordBatch, codes: NDArray[np.int64]) -> Changes | None:
     """For batches that name every key once, and are right: None for others, whose first mistake is then looked for."""
     key = list(table.info.primary_key)
-    if not key or pa.table(asked).group_by(key, use_threads=False).aggregate([]).num_rows < asked.num_rows:
+    if not key or _keys(asked, key).group_by(key, use_threads=False).aggregate([]).num_rows < asked.num_rows:
         return None
     parts: list[tuple[pa.RecordBatch, int]] = []
     if (codes % len(Op) >= Op.REMOVE).any():
@@ -188,6 +189,13 @@ def _all_at_once(kept: Kept, table: StoredTable, asked: pa.RecordBatch, codes: N
     batches = [part.cast(schema) for part, _ in parts]
     rows = pa.concat_batches([pa.RecordBatch.from_pylist([], schema), *batches])
     return rows, np.repeat(np.array([sign for _, sign in parts], np.int64), [part.num_rows for part, _ in parts])
+
+
+def _keys(asked: pa.RecordBatch, key: list[str]) -> pa.Table:
+    """Keys that are equal are the same to Arrow, too, which tells zeros by their sign."""
+    columns = {name: asked.column(name) for name in key}
+    zero = {name: pa.scalar(0, column.type) for name, column in columns.items() if pa.types.is_floating(column.type)}
+    return pa.table({name: pc.add(c, zero[name]) if name in zero else c for name, c in columns.items()})
 
 
 def _fits(op: Op, rows: pa.RecordBatch, found: pa.RecordBatch, key: list[str]) -> bool:

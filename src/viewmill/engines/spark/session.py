@@ -55,6 +55,14 @@ def _settings(buckets: int) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Timestamps are kept in UTC.
         "spark.sql.session.timeZone": "UTC",
+        # SQL is as we understand it, whatever the cluster is set to: errors are errors, and text is what is written.
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+        "spark.sql.variable.substitute": "false",
+        "spark.sql.caseSensitive": "false",
+        "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.execution.arrow.useLargeVarTypes": "false",
     }
 
 
