@@ -39,7 +39,7 @@ from viewmill.engines.spark.handed import handed_over, local_frame
 from viewmill.engines.spark.reading import first_rows
 from viewmill.engines.spark.resolve import with_tables
 from viewmill.engines.spark.work import Deployed
-from viewmill.errors import UnsupportedError
+from viewmill.errors import DataError, UnsupportedError
 from viewmill.output import Presentation, present
 from viewmill.recompute import by_engine
 from viewmill.result import Result
@@ -284,7 +284,10 @@ class SparkMill(Scripted):
     def _take(self, place: str, requests: Sequence[Request], number: int) -> None:
         """Take a batch of the streams, unless it was taken: Spark may not have heard of that."""
         with self._lock:
-            if self._engine.commit.sources[place] < number:
+            last = self._engine.commit.sources.get(place)
+            if last is None:
+                raise DataError("the streams were started anew while a batch of before was on its way; it is left out")
+            if last < number:
                 self._commit(requests, {place: number})
 
     def _change(self, statement: Insert | Delete | Update) -> None:

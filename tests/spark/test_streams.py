@@ -117,7 +117,20 @@ def test_streams_are_known_by_their_tables(spark, tmp_path):
         third.start(availableNow=True)
     third.start(anew=True, availableNow=True)  # each begins where its own options say: here, with the first file
     third.await_termination()
+    ((place, number),) = again._engine.commit.sources.items()
+    with pytest.raises(DataError, match="started anew while a batch of before was on its way"):
+        third._take(place, [], number + 1)
     assert rows(third, "ones") == [(15, 8)] and len(list((tmp_path / "checkpoint" / "streams").iterdir())) == 1
+
+
+def test_streams_without_rows_touch_nothing(mill, spark, tmp_path):
+    """What is not stored could not be read by another view once it had rows."""
+    mill.stream("kept", files(spark, tmp_path / "kept", ROW, '{"id": 1, "a": "x", "b": 1}'))
+    mill.stream("passed", files(spark, tmp_path / "passed", ROW))
+    run(mill)
+    assert mill._engine.commit.touched == ("kept",)
+    mill.sql("CREATE MATERIALIZED VIEW more AS SELECT count(*) AS n FROM passed")
+    assert rows(mill, "of_kept") == [("x", 1, 1)] and rows(mill, "more") == [(0,)]
 
 
 def test_a_position_that_is_lost_is_missed(mill, spark, tmp_path):

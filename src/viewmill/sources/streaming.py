@@ -102,11 +102,18 @@ class Streams:
 
     def _requests(self, rows: DataFrame) -> list[Request]:
         requests = []
-        for name, stream in self._streams.items():
-            row = exactly(name)
+        for name in self._with_rows(rows):
+            row, stream = exactly(name), self._streams[name]
             frame = rows.filter(row.isNotNull()).select(*(row.getField(n).alias(n) for n in stream.frame.columns))
             requests += stream.format.requests(frame, stream.info)
         return requests
+
+    def _with_rows(self, rows: DataFrame) -> list[str]:
+        """Tables whose streams have given any: a batch is of these alone, and others have not been touched."""
+        if len(self._streams) == 1:  # or there would be no batch
+            return list(self._streams)
+        counted = rows.agg(*(F.count(exactly(name)) for name in self.tables)).first()
+        return [name for name, count in zip(self.tables, counted or (), strict=True) if count]
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the streams end; false if they have not in so many seconds. What stopped them is raised."""
