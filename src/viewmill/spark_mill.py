@@ -33,7 +33,7 @@ from viewmill.durable.files import Files
 from viewmill.durable.history import Commit, History
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.engine import SparkEngine, collected
-from viewmill.engines.spark.evaluated import answered, asked, deleted, inserted, updated
+from viewmill.engines.spark.evaluated import answered, asked, deleted, inserted, under_names, updated
 from viewmill.engines.spark.frames import Request, counted
 from viewmill.engines.spark.handed import handed_over, local_frame
 from viewmill.engines.spark.reading import first_rows
@@ -114,10 +114,10 @@ class SparkMill(Scripted):
         if another:
             _check_names(definitions)
             self._check_can_fill(definitions)
-        for name in self._streams.tables:
-            if definitions.tables.get(name) is not self._definitions.tables[name]:
-                self._streams.forget(name)
-        self._engine.define((*self._engine.commit.definitions, words), stale=another)
+        gone = frozenset(n for n, table in self._definitions.tables.items() if definitions.tables.get(n) is not table)
+        self._streams.check_can_go(gone)
+        self._engine.define((*self._engine.commit.definitions, words), stale=another, gone=gone)
+        self._streams.forget(gone)
         for name in (*self._subscriptions.followed, *self._sinks.written):
             if definitions.views.get(name) is not self._definitions.views[name]:
                 self._subscriptions.forget(name)
@@ -190,7 +190,7 @@ class SparkMill(Scripted):
             self._deploy()
             return self._engine.rows(table) if table in self._engine.commit.touched else None
 
-    def _commit(self, requests: Sequence[Request], sources: Mapping[str, int] | None = None) -> None:
+    def _commit(self, requests: Sequence[Request], streamed: int | None = None) -> None:
         if not requests:
             return
         with self._lock:
@@ -213,7 +213,7 @@ class SparkMill(Scripted):
             views = [self._definitions.views[name] for name in followed]
 
             def apply(watched: Mapping[str, Sequence[ColumnInfo]]) -> dict[str, pa.Table]:
-                changed = self._engine.apply(batch, watched, sources or {}, loaded)
+                changed = self._engine.apply(batch, watched, streamed, loaded)
                 for name in by_name:
                     tables[name].touched = True
                 self._version = self._engine.commit.version
@@ -235,7 +235,7 @@ class SparkMill(Scripted):
         *,
         changes: Kind = "append",
         op: str = "op",
-        order_by: str | Sequence[str] = (),
+        order_by: str | Sequence[str] | None = None,
     ) -> None:
         """Feed a table from a streaming DataFrame, once `start` is called. `changes` is the format of its rows.
 
@@ -243,7 +243,7 @@ class SparkMill(Scripted):
         last one in a batch.
         """
         base = self._definitions.table(table, "stream into")
-        order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        order = (order_by,) if isinstance(order_by, str) else tuple(order_by or ())
         stream = Stream(base.info, frame, ChangeFormat(changes, op, order), base.keeps_rows)
         self._streams.add(stream)
 
@@ -284,11 +284,11 @@ class SparkMill(Scripted):
     def _take(self, place: str, requests: Sequence[Request], number: int) -> None:
         """Take a batch of the streams, unless it was taken: Spark may not have heard of that."""
         with self._lock:
-            last = self._engine.commit.sources.get(place)
-            if last is None:
+            feed = self._engine.commit.feed
+            if feed is None or feed.place != place:
                 raise DataError("the streams were started anew while a batch of before was on its way; it is left out")
-            if last < number:
-                self._commit(requests, {place: number})
+            if feed.taken < number:
+                self._commit(requests, number)
 
     def _change(self, statement: Insert | Delete | Update) -> None:
         """Ask Spark for the rows that a statement changes, over what is there at this version; then change them."""
@@ -329,14 +329,17 @@ class SparkMill(Scripted):
     def read_arrow(self, name: str) -> pa.Table:
         return self.read(name).to_arrow()
 
-    def _contents(self, definition: Definition) -> Rows:
-        """All rows that readers see, with what they are sorted by. There may be others, beyond the LIMIT."""
+    def _contents(self, definition: Definition, *, whole: bool = False) -> Rows:
+        """All rows that readers see, with what they are sorted by; if `whole`, also those beyond the LIMIT.
+
+        There may be others anyway.
+        """
         rows = self._engine.contents(definition.name)
         if rows is not None:
             return rows
         kept = _all_columns(definition)
         frame, how = self._engine.frame(definition.name, kept), definition.presentation
-        if how.limit is not None:
+        if how.limit is not None and not whole:
             order = [(key.column, key.descending, key.nulls_first) for key in how.order]
             frame = first_rows(frame, order, how.offset + how.limit)
         found: Rows = {}
@@ -395,8 +398,8 @@ class SparkMill(Scripted):
         with self._lock:
             self._deploy()
             definition, session = self._definitions.view(name), self._engine.session
-            shown = list(self.read(definition.name))
-            return verified(definition, shown, self._definitions, self._dialect, session, self._readable)
+            columns, kept = _all_columns(definition), self._contents(definition, whole=True)
+            return verified(definition, columns, kept, self._definitions, self._dialect, session, self._readable)
 
     def status(self) -> Status:
         """Version, rows, stores, and how each view is maintained and why."""
@@ -437,14 +440,8 @@ class SparkMill(Scripted):
         """A session in which views and stored tables have their names, as they are at this version."""
         self._deploy()
         session = self._engine.session
-        known = [name for name in names if name in self._definitions.catalog.relations]
-        try:
-            for name in known:
-                self._readable(name).createOrReplaceTempView(name)
+        with under_names(session, self._definitions.catalog.relations.keys() & set(names), self._readable):
             yield session
-        finally:
-            for name in known:
-                session.catalog.dropTempView(name)
 
     def _check_dialect(self) -> None:
         if self._dialect != "spark":

@@ -165,8 +165,22 @@ def test_places_by_other_names(tmp_path):
     assert azure.for_spark() == str(azure) == azure.root, "what comes first is no key"
     assert azure.within("a").root == "abfs://container@account.dfs.core.windows.net/mill/a"
     odd = Files(str(tmp_path / "what?"))
-    assert (str(odd), odd.for_spark("x")) == (str(tmp_path / "what?"), str(tmp_path / "what?" / "x"))
+    assert (str(odd), odd.for_spark("x")) == (str(tmp_path / "what?"), f"file://{tmp_path}/what?/x")
     assert odd.within("a").root == str(tmp_path / "what?" / "a")
+
+
+@pytest.mark.parametrize("spelled", ["{}", "file:{}", "file://{}", "file://localhost{}", "{}/../mill", "{}/"])
+def test_a_folder_of_this_machine_has_one_name(tmp_path, spelled):
+    assert Files(spelled.format(tmp_path / "mill")).root == str(tmp_path / "mill")
+
+
+def test_what_is_within_a_place(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "mill")
+    mill = Files(str(tmp_path / "mill"))
+    assert Files(str(tmp_path / "link" / "a")).is_within(mill) and mill.is_within(mill)
+    assert not Files(str(tmp_path / "mills")).is_within(mill)
+    assert Files("s3://b/m/out").is_within(Files("s3://b/m/?region=x"))
+    assert not Files("s3://b/more").is_within(Files("s3://b/m"))
 
 
 def test_a_place_that_cannot_be_written(tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from viewmill.durable.files import DamagedFile, FileError, Files
-from viewmill.durable.history import DRIVER, FORMAT, Commit, Entry, History, snapshot_of
+from viewmill.durable.history import DRIVER, FORMAT, Commit, Entry, Feed, History, snapshot_of
 from viewmill.errors import DataError
 
 
@@ -27,7 +27,7 @@ def test_nothing_is_committed_at_first(history):
 
 
 def test_the_newest_commit_comes_back_as_it_was(history):
-    commit = Commit(mill="m", buckets=2, snapshots=(0, 0), sources={"s": 4})
+    commit = Commit(mill="m", buckets=2, snapshots=(0, 0), feed=Feed("streams/s", ("a", "b"), 4))
     for version in (1, 2, 11):
         commit = commit.after(entry(version))
         history.commit(commit)

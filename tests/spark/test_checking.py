@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import viewmill
+from viewmill.engines.interpreter.tables import Rows
 from viewmill.errors import UnsupportedError
 from viewmill.spark_mill import SparkMill
 
@@ -57,27 +59,28 @@ def test_views_are_right(mill):
     assert mill.verify("revenue").rows == 2
 
 
+def changed(mill: SparkMill, monkeypatch: pytest.MonkeyPatch, how: Callable[[Rows], Rows]) -> None:
+    """What the mill keeps of every view."""
+    contents = mill._contents
+    monkeypatch.setattr(mill, "_contents", lambda definition, **whole: how(contents(definition, **whole)))
+
+
 @pytest.mark.parametrize("view", CHECKED)
 def test_what_is_wrong_is_found(mill, monkeypatch, view):
+    """A row that is missing, one that is there twice, and a value that is another, also one that nobody sees."""
     fill(mill)
-    read = mill.read
-
-    def wrong(name: str) -> viewmill.Result:
-        result = read(name)
-        return viewmill.Result(result.columns, tuple(list(result)[1:]), result.version)
-
-    monkeypatch.setattr(mill, "read", wrong)
-    found = mill.verify(view)
-    assert not found and sum(found.missing.values()) == sum(found.extra.values()) + 1
-
-
-def test_a_row_that_should_not_be_within_a_limit(mill, monkeypatch):
-    fill(mill)
-    result = mill.read("dear")
-    worse = mill.sql("SELECT id, price FROM orders WHERE id = 0")
-    wrong = viewmill.Result(result.columns, (*list(result)[:2], *worse), result.version)
-    monkeypatch.setattr(mill, "read", lambda name: wrong)
-    assert sum(mill.verify("dear").extra.values()) == 1
+    assert mill.verify(view)
+    with monkeypatch.context() as patch:
+        changed(mill, patch, lambda rows: dict(list(rows.items())[1:]))
+        found = mill.verify(view)
+        assert not found and found.missing and not found.extra
+    with monkeypatch.context() as patch:
+        changed(mill, patch, lambda rows: {row: weight + 1 for row, weight in rows.items()})
+        assert mill.verify(view).extra
+    with monkeypatch.context() as patch:
+        changed(mill, patch, lambda rows: {(*row[:-1], "another"): weight for row, weight in rows.items()})
+        found = mill.verify(view)
+        assert found.missing and found.extra
 
 
 def test_what_is_not_kept_cannot_be_verified(mill, spark):
@@ -96,6 +99,38 @@ def test_the_dialect_is_that_of_the_mill(spark, tmp_path):
     )
     mill.insert("t", [(1, "a"), (2, "b")])
     assert mill.verify("v") and list(mill.view("v")) == [("a!", 1)]
+
+
+def test_what_queries_may_look_like(mill, monkeypatch):
+    fill(mill)
+    for number, query in enumerate(
+        (
+            "(SELECT id FROM orders ORDER BY price LIMIT 3)",
+            "SELECT customer FROM orders GROUP BY customer ORDER BY sum(price) DESC, count(*), customer LIMIT 2",
+            "WITH o AS (SELECT id, price * 2 AS p FROM orders) SELECT id FROM o ORDER BY -p, id LIMIT 2",
+            "SELECT id FROM orders UNION ALL SELECT id FROM customers ORDER BY id LIMIT 3",
+            "SELECT id AS price FROM orders ORDER BY price DESC LIMIT 3",
+            "SELECT DISTINCT region FROM customers ORDER BY 1 LIMIT 1",
+            "SELECT id, price FROM dear WHERE id > 36",
+            "SELECT id, price FROM orders ORDER BY weight NULLS LAST, price + id OFFSET 3",
+        )
+    ):
+        mill.sql(f"CREATE MATERIALIZED VIEW q{number} AS {query}")
+        assert mill.verify(f"q{number}"), str(mill.verify(f"q{number}"))
+
+
+def test_tables_may_have_any_name(spark, tmp_path):
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql("CREATE TABLE `of a.shop` (`the.id` INT PRIMARY KEY, `a``b` STRING)")
+    mill.sql("CREATE MATERIALIZED VIEW `as-is` AS SELECT * FROM `of a.shop` ORDER BY `the.id` LIMIT 2")
+    mill.insert("of a.shop", [(1, "x"), (2, "y"), (3, "z")])
+    mill.sql("UPDATE `of a.shop` SET `a``b` = 'w' WHERE `the.id` = 1")
+    assert mill.sql("SELECT `a``b` FROM `of a.shop` JOIN `as-is` USING (`the.id`, `a``b`) ORDER BY 1").to_dicts() == [
+        {"a`b": "w"},
+        {"a`b": "y"},
+    ]
+    assert mill.verify("as-is") and mill.status().view("as-is").rows == 2
+    assert not mill._engine.session.catalog.listTables()
 
 
 def test_status_counts_everything(mill):

@@ -165,9 +165,48 @@ def test_what_the_columns_tell_is_refused_before_there_is_a_batch(mill, spark):
         ChangeFormat("debezium").requests(spark.createDataFrame([], ENVELOPE.replace(", b: bigint", "")), kept)
     with pytest.raises(BindError, match='"debezium with order_by" need the old rows of table "passed"'):
         ChangeFormat("debezium", order_by=("source.lsn",)).requests(spark.createDataFrame([], ENVELOPE), passed)
+    with pytest.raises(DataError, match='column "payload" .* is no struct'):
+        ChangeFormat("debezium").requests(spark.createDataFrame([], "payload string"), kept)
+    with pytest.raises(DataError, match='column "before" .* is no struct'):
+        ChangeFormat("debezium").requests(spark.createDataFrame([], "op string, before string, after string"), kept)
+    with pytest.raises(DataError, match='cannot be ordered by "m"'):
+        frame = spark.createDataFrame([], f"{COLUMNS}, m map<string, int>")
+        ChangeFormat("upsert", order_by=("m",)).requests(frame, kept)
+    with pytest.raises(DataError, match='have no column "t..x"'):
+        ChangeFormat("upsert", order_by=("t..x",)).requests(frame, kept)
+    with pytest.raises(DataError, match='column "id" of table "kept" is bigint, and the DataFrame has array'):
+        frame = spark.createDataFrame([], "id array<int>, a string, b bigint, t bigint")
+        ChangeFormat("upsert", order_by=("t",)).requests(frame, kept)
     for kind in ("append", "delta"):
         with pytest.raises(BindError, match="order_by says nothing"):
             ChangeFormat(kind, order_by=("t",))
+
+
+def test_names_are_found_in_any_case(mill, spark):
+    """Also in a session that tells cases apart; what else there is may have any name."""
+    kept = mill._definitions.table("kept", "stream into").info
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        frame = spark.sql("SELECT 'd' AS op, 1L AS ID, '' AS A, 0L AS b, 1 AS t, 1 AS x, 2 AS X")
+        last = ChangeFormat("cdc", order_by=("t",)).requests(frame, kept)
+        row = "named_struct('ID', 1L, 'A', '', 'b', 0L)"
+        envelope = spark.sql(f"SELECT 'u' AS op, {row} AS before, {row} AS after, 1 AS t")
+        rows = [ChangeFormat("debezium", order_by=o).requests(envelope, kept) for o in ((), ("t",))]
+        for request in (*last, *rows[0], *rows[1]):
+            assert set(request.frame.columns) <= {"id", "a", "b"} and request.frame.count() <= 1
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_keys_are_the_same_as_the_table_has_them(mill, spark, tmp_path):
+    """Whatever collation texts come with."""
+    with viewmill.connect(spark=spark, checkpoint=str(tmp_path), buckets=2) as other:
+        other.sql("CREATE TABLE s (k STRING PRIMARY KEY, b BIGINT); CREATE MATERIALIZED VIEW v AS SELECT * FROM s")
+        rows = "VALUES ('a', 1L, 1), ('A', 2L, 2), ('a', 3L, 3) AS x(k, b, t)"
+        frame = spark.sql(f"SELECT k COLLATE UTF8_LCASE AS k, b, t FROM {rows}")
+        info = other._definitions.table("s", "stream into").info
+        other._commit(ChangeFormat("upsert", order_by=("t",)).requests(frame, info))
+        assert sorted(other.view("v")) == [("A", 2), ("a", 3)]
 
 
 def test_columns_may_have_any_name(spark, tmp_path):

@@ -155,6 +155,39 @@ def test_a_view_over_tables_that_hold_data(mill, twin):
     agree(mill, twin)
 
 
+@pytest.mark.parametrize("between", ["nothing", "reading", "another driver"])
+@pytest.mark.parametrize("columns", ["id INT PRIMARY KEY, a STRING", "id BIGINT, b DATE, PRIMARY KEY (id)"])
+def test_a_table_that_is_dropped_is_gone(spark, tmp_path, between, columns):
+    """One of the same name is another one, and starts without rows."""
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    mill.sql("CREATE TABLE t (id INT PRIMARY KEY, a STRING); CREATE TABLE u (id INT)")
+    mill.sql("CREATE MATERIALIZED VIEW of_u AS SELECT count(*) AS n FROM u")
+    mill.insert("t", [(1, "x")])
+    mill.insert("u", [(1,)])
+    mill.sql("DROP TABLE t")
+    if between == "reading":
+        assert list(mill.view("of_u")) == [(1,)]
+    if between == "another driver":
+        mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"))
+    mill.sql(f"CREATE TABLE t ({columns}); CREATE MATERIALIZED VIEW of_t AS SELECT id FROM t")
+    assert list(mill.view("of_t")) == [] and mill.sql("SELECT * FROM t").to_dicts() == []
+    mill.insert("t", [(2, None)])
+    assert list(mill.view("of_t")) == [(2,)] and list(mill.view("of_u")) == [(1,)]
+
+
+def test_a_feed_that_is_dropped_and_created_has_had_nothing(spark, tmp_path):
+    mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+    feed = "CREATE TABLE feed (a INT) WITH (stored = false)"
+    mill.sql(feed)
+    mill.insert("feed", [(1,)])
+    mill.sql("DROP TABLE feed")
+    mill.sql(feed)
+    for number in range(2):
+        mill.sql(f"CREATE MATERIALIZED VIEW v{number} AS SELECT count(*) AS n FROM feed")
+    mill.insert("feed", [(2,)])
+    assert list(mill.view("v0")) == list(mill.view("v1")) == [(1,)]
+
+
 def test_rows_that_are_not_kept_are_not_lost(spark, tmp_path):
     mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
     mill.sql("""

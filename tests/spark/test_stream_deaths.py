@@ -42,7 +42,7 @@ def test_a_repeated_batch_counts_once(tmp_path, moment):
 
     tell(tmp_path, moment, version=2)
     assert run(tmp_path).returncode == -signal.SIGKILL
-    streams = tmp_path / "checkpoint" / "streams"
+    (streams,) = (tmp_path / "checkpoint" / "streams").iterdir()
     assert (streams / "offsets" / "1").exists() and not (streams / "commits" / "1").exists(), "Spark knows no end of it"
     last = run(tmp_path)
     assert last.returncode == 0, last.stderr

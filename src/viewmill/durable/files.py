@@ -40,6 +40,7 @@ _TRAILER = len(_MAGIC) + 4
 _DRAFT = ".draft"
 _WRITABLE = "it must be a place that the driver and every executor can write"
 _OF_HADOOP = re.compile("^s3[an]://")  # as Spark calls S3
+_OF_HERE = re.compile("^file:(//(localhost)?)?(?=/)")
 
 
 class FileError(DataError):
@@ -58,7 +59,7 @@ class Files:
     """Pickles to where it points."""
 
     def __init__(self, root: str) -> None:
-        root = _OF_HADOOP.sub("s3://", root).removeprefix("file://")
+        root = _OF_HERE.sub("", _OF_HADOOP.sub("s3://", root))
         self.root = root.rstrip("/") if "://" in root else os.path.abspath(root)
 
     def __str__(self) -> str:
@@ -78,11 +79,14 @@ class Files:
 
     def is_within(self, other: Files) -> bool:
         """Whether it is the other place, or below it."""
-        return f"{self}/".startswith(f"{other}/")
+        mine, others = (str(one) if "://" in one.root else os.path.realpath(one.root) for one in (self, other))
+        return f"{mine.rstrip('/')}/".startswith(f"{others.rstrip('/')}/")
 
     def for_spark(self, name: str = "") -> str:
         """The place, or a name in it, as Spark knows it: keys and settings are those of its own configuration."""
         path = f"{self}/{name}" if name else str(self)
+        if "://" not in self.root:  # a cluster may take what has no scheme for a place of its own
+            return f"file://{path}"
         return f"s3a://{path.removeprefix('s3://')}" if path.startswith("s3://") else path
 
     def __reduce__(self) -> tuple[type[Files], tuple[str]]:

@@ -13,9 +13,8 @@ written for a batch without a commit is never looked at again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from viewmill.durable.files import DamagedFile, FileError, Files
@@ -57,6 +56,15 @@ class Entry:
         return f"{self.version}-{self.batch}/{block}"
 
 
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Streams into some tables: where Spark keeps how far they are, and the number of the last batch that was taken."""
+
+    place: str
+    tables: tuple[str, ...]
+    taken: int = -1
+
+
 DRIVER = "driver"
 
 
@@ -73,8 +81,7 @@ class Commit:
     `driver` that of the driver's; a version of 0 is the empty state, which needs no file. `saved` are the bytes of
     these snapshots, `logged` those of the logs since. `definitions` are the statements that made the tables and views;
     if the program is `stale`, it is not yet that of all of them. `label` is that of all buckets, and `touched` the
-    relations that have ever changed. If streams feed the mill, these are into the tables `fed`, and `sources` has the
-    number of their last batch, by the place where Spark keeps how far they are.
+    relations that have ever changed. `feed` are the streams that feed the mill.
     """
 
     number: int = 0
@@ -92,18 +99,17 @@ class Commit:
     driver: int = 0
     label: str = ""
     touched: tuple[str, ...] = ()
-    fed: tuple[str, ...] = ()
-    sources: dict[str, int] = field(default_factory=dict)
+    feed: Feed | None = None
     format: int = FORMAT
 
-    def after(self, entry: Entry, sources: Mapping[str, int] | None = None) -> Commit:
-        """After a batch, or the last part of one."""
+    def after(self, entry: Entry, streamed: int | None = None) -> Commit:
+        """After a batch, or the last part of one; that number of its streams, if it is of them."""
         return replace(
             self.passing(entry),
             number=self.number + 1,
             version=entry.version,
             touched=tuple(dict.fromkeys((*self.touched, *entry.relations))),
-            sources={**self.sources, **(sources or {})},
+            feed=replace(self.feed, taken=streamed) if self.feed and streamed is not None else self.feed,
         )
 
     def passing(self, entry: Entry) -> Commit:
@@ -194,8 +200,10 @@ def _commit(data: dict[str, Any], path: str) -> Commit:
         )
     try:
         data["entries"] = tuple(_entry(entry) for entry in data["entries"])
-        for name in ("definitions", "snapshots", "saved", "logged", "touched", "fed"):
+        for name in ("definitions", "snapshots", "saved", "logged", "touched"):
             data[name] = tuple(data[name])
+        if data["feed"] is not None:
+            data["feed"] = Feed(**{**data["feed"], "tables": tuple(data["feed"]["tables"])})
         return Commit(**data)
     except (TypeError, KeyError):
         raise DamagedFile(f"{quoted(path)} is not a commit", hint="restore the checkpoint from a copy of it") from None

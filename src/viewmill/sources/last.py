@@ -10,12 +10,13 @@ mistake. Two last changes of a key that differ are one, which the key's bucket f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from viewmill.catalog import RelationInfo
-from viewmill.engines.spark.columns import free_name, spark_type
+from viewmill.engines.spark.columns import checked, free_name
 from viewmill.engines.spark.frames import Request
 from viewmill.engines.spark.resolve import Op
 from viewmill.sources.reading import columns, envelope, image, known_as, named, ordering, path
@@ -80,9 +81,7 @@ def _last(frame: DataFrame, info: RelationInfo, order: Sequence[Column]) -> Data
     if not order:
         return frame
     rank = free_name("rank_", frame.columns)
-    types = {column.name: spark_type(column.type) for column in info.columns}
-    key = [
-        column.try_cast(types[name]) for name, column in zip(info.primary_key, columns(info.primary_key), strict=True)
-    ]
+    keys = replace(info, columns=tuple(column for column in info.columns if column.name in info.primary_key))
+    key = checked(frame.select(*columns(keys.names)).schema, keys).columns.values()
     window = Window.partitionBy(*key).orderBy(*(column.desc() for column in order))
     return frame.withColumn(rank, F.rank().over(window)).filter(F.col(rank) == 1).drop(rank)

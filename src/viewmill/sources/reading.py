@@ -33,8 +33,9 @@ def named(frame: DataFrame, info: RelationInfo) -> DataFrame:
             raise _missing(name, frame.columns, info)
         if found.count(name) > 1:
             raise DataError(f"column {quoted(name)} is given twice for {titled(info)}")
-    new = [low if low in info.names else name for low, name in zip(found, frame.columns, strict=True)]
-    return frame.select(*(exactly(old).alias(name) for old, name in zip(frame.columns, new, strict=True)))
+    others = [name for name in frame.columns if name.lower() not in info.names and found.count(name.lower()) == 1]
+    ours = {name.lower(): name for name in frame.columns}
+    return frame.select(*columns(others), *(exactly(ours[name]).alias(name) for name in info.names))
 
 
 def path(frame: DataFrame, name: str, info: RelationInfo) -> Column:
@@ -75,6 +76,7 @@ def envelope(frame: DataFrame, info: RelationInfo) -> tuple[DataFrame, Column]:
     These are Postgres's messages, and what Kafka is sent after a delete so that it forgets the key.
     """
     if "payload" in frame.columns:
+        _fields(frame, "payload", info)
         frame = frame.select("payload.*")
     op, before, after = (path(frame, name, info) for name in ("op", "before", "after"))
     is_empty = op.isNull() & before.isNull() & after.isNull()
@@ -84,21 +86,27 @@ def envelope(frame: DataFrame, info: RelationInfo) -> tuple[DataFrame, Column]:
 
 def image(frame: DataFrame, name: str, column: str, info: RelationInfo) -> Column:
     """A column of the row `before` a change, or `after` it. Without the row the change cannot be followed."""
-    kind = frame.select(name).schema[0].dataType
-    if not isinstance(kind, StructType):
-        raise DataError(
-            f"column {quoted(name)} of the changes of {titled(info)} is no struct",
-            hint="parse the envelope with from_json first",
-        )
-    found = next((field for field in kind.names if field.lower() == column), None)
+    names = _fields(frame, name, info)
+    found = next((field for field in names if field.lower() == column), None)
     if found is None:
-        raise _missing(f"{name}.{column}", [f"{name}.{field}" for field in kind.names], info)
+        raise _missing(f"{name}.{column}", [f"{name}.{field}" for field in names], info)
     missing = (
         f"a change of {titled(info)} lacks the row {name} it: "
         "have the database send it (REPLICA IDENTITY FULL), or give order_by, with which an update needs none"
     )
     row = F.when(F.col(name).isNotNull(), F.col(name)).otherwise(raised(missing))
     return row.getField(found).alias(column)
+
+
+def _fields(frame: DataFrame, name: str, info: RelationInfo) -> list[str]:
+    """The names in a struct."""
+    kind = frame.select(name).schema[0].dataType
+    if not isinstance(kind, StructType):
+        raise DataError(
+            f"column {quoted(name)} of the changes of {titled(info)} is no struct",
+            hint="parse the envelope with from_json first",
+        )
+    return kind.names
 
 
 def _missing(name: str, there: Sequence[str], info: RelationInfo) -> DataError:

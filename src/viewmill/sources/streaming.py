@@ -7,7 +7,7 @@ stream is by its place among the others, which is that of its table's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from viewmill.catalog import RelationInfo
 from viewmill.engines.spark.columns import checked, exactly
 from viewmill.engines.spark.frames import Request, counted
-from viewmill.errors import BindError, DataError
+from viewmill.errors import BindError, DataError, ViewmillError
 from viewmill.sources.formats import ChangeFormat
 from viewmill.wording import quoted
 
@@ -69,10 +69,15 @@ class Streams:
         """Those that streams feed. Spark knows the streams by this order."""
         return tuple(sorted(self._streams))
 
-    def forget(self, table: str) -> None:
-        """A table is dropped."""
-        self._check_ended(f"dropping table {quoted(table)}")
-        del self._streams[table]
+    def check_can_go(self, tables: Collection[str]) -> None:
+        """Whether tables can be dropped."""
+        for name in self._streams.keys() & tables:
+            self._check_ended(f"dropping table {quoted(name)}")
+
+    def forget(self, tables: Collection[str]) -> None:
+        """They are dropped."""
+        for name in self._streams.keys() & tables:
+            del self._streams[name]
 
     def check_can_start(self) -> tuple[str, ...]:
         """The tables that are fed then."""
@@ -88,7 +93,7 @@ class Streams:
             rows = rows.persist()  # it is read once for every table
             try:
                 take(self._requests(rows), number)
-            except Exception as error:
+            except (ViewmillError, ExceptionGroup) as error:  # ours, and what subscribers raise
                 self._failure = error
                 raise
             finally:
@@ -109,11 +114,11 @@ class Streams:
         return requests
 
     def _with_rows(self, rows: DataFrame) -> list[str]:
-        """Tables whose streams have given any: a batch is of these alone, and others have not been touched."""
-        if len(self._streams) == 1:  # or there would be no batch
+        """Tables whose streams have given any. Of several, a batch is of these alone: the others are not touched."""
+        if len(self._streams) == 1:  # it has, but for streams that filter
             return list(self._streams)
-        counted = rows.agg(*(F.count(exactly(name)) for name in self.tables)).first()
-        return [name for name, count in zip(self.tables, counted or (), strict=True) if count]
+        counts = rows.agg(*(F.count(exactly(name)) for name in self.tables)).first()
+        return [name for name, count in zip(self.tables, counts or (), strict=True) if count]
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the streams end; false if they have not in so many seconds. What stopped them is raised."""

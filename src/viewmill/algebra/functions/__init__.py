@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from viewmill.algebra.functions.casts import cast
 from viewmill.algebra.functions.logic import equal, greatest, least, less
-from viewmill.algebra.functions.numbers import EXACT, NAN, Number, add, mul, neg
+from viewmill.algebra.functions.numbers import EXACT, NAN, Number, add, mul, neg, one_nan
 from viewmill.algebra.functions.registry import FUNCTIONS, STRICT, TOTAL
 from viewmill.algebra.functions.scalar import evaluate_scalar
 
@@ -31,4 +31,5 @@ __all__ = [
     "less",
     "mul",
     "neg",
+    "one_nan",
 ]

@@ -31,6 +31,12 @@ _LOSSLESS = Context(prec=100, rounding=ROUND_HALF_UP, traps=[*(t for t, on in EX
 # One object, so that a NaN is found again as a key: Python takes two NaNs for one value only if they are one object.
 NAN = math.nan
 
+
+def one_nan(value: object) -> object:
+    """The value; if it is any NaN, ours."""
+    return NAN if value != value else value
+
+
 _BIGINT_LIMIT = 2.0**63
 
 

@@ -41,6 +41,8 @@ from viewmill.types import Type
 from viewmill.values import Misfit, fit
 
 _NOTHING = Column(0, 0, None)
+_UNREADABLE = (Misfit, OverflowError, ValueError)
+"""What is raised for a value that does not fit, or that Python does not have."""
 _TEXTS = {pa.string(): loops.TEXTS, pa.large_string(): loops.LONG_TEXTS}
 
 
@@ -144,8 +146,8 @@ class Columnar:
         if array is not None:
             try:
                 return self._from_arrow(array, column), len(array)
-            except Misfit:
-                pass  # pandas has more to say than Arrow about what is missing
+            except _UNREADABLE:
+                pass  # pandas has more to say than Arrow about what is missing, and `values` about what Python lacks
         values = [fit(value, column.type) for value in given.values()]
         if not column.nullable and None in values:
             raise Misfit("is NULL")
@@ -194,7 +196,7 @@ class Columnar:
                     columns.put(place, self._from_arrow(batch.column(index), self._info.columns[place]))
             for index, place in plan.left:
                 columns.put(place, self._from_arrow(batch.column(index), self._info.columns[place]))
-        except (Misfit, DataError):
+        except (*_UNREADABLE, DataError):
             return None
         return columns
 

@@ -81,10 +81,7 @@ def _python_values(array: pa.Array) -> list[object]:
             array = array.cast(pa.timestamp("us", array.type.tz))
         except pa.ArrowInvalid:
             raise Misfit("has nanoseconds, which timestamp cannot hold") from None
-    try:
-        values: list[object] = array.to_pylist()
-    except (OverflowError, ValueError) as error:  # a date that Python does not have, bytes that are no text
-        raise Misfit(f"has a value that cannot be kept: {error}") from None
+    values: list[object] = array.to_pylist()
     return values
 
 

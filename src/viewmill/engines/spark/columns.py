@@ -1,4 +1,5 @@
-"""A Spark DataFrame as the rows of a relation: names, types and NULLs checked, values converted exactly or not at all.
+"""A Spark DataFrame as the rows of a relation: names, types and NULLs checked, values converted exactly (but for
+doubles as floats, which are rounded) or not at all.
 
     frame (id bigint, day date) for orders(id int not null, day date)
       id     cast to int, and an error in the job where the value is another afterwards

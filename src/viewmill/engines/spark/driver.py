@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Literal, TypeAlias
 
-from viewmill.algebra.functions import NAN
+from viewmill.algebra.functions import one_nan
 from viewmill.distribute.nodes import Plan
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.local.engine import LocalEngine
@@ -56,12 +56,7 @@ class DriverState:
     def restore(self, data: bytes) -> None:
         found: dict[str, Rows] = pickle.loads(data)
         stores = {
-            name: {tuple(map(_known, row)): weight for row, weight in rows.items()} for name, rows in found.items()
+            name: {tuple(map(one_nan, row)): weight for row, weight in rows.items()} for name, rows in found.items()
         }
         self.engine = LocalEngine(exact=True)
         self.engine.load(self._deployed.program.driver, self._deployed.known, stores)
-
-
-def _known(value: object) -> object:
-    """One NaN, so that equal rows are found by identity."""
-    return NAN if value != value else value

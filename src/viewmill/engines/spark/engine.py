@@ -46,7 +46,7 @@ from viewmill.catalog import ColumnInfo
 from viewmill.distribute.nodes import Driver, Everywhere
 from viewmill.durable.files import FileError, Files
 from viewmill.durable.history import DRIVER as DRIVER_PART
-from viewmill.durable.history import Commit, Entry, History
+from viewmill.durable.history import Commit, Entry, Feed, History
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.anchor import Anchor, anchored, stage
 from viewmill.engines.spark.arrivals import Arrivals, from_messages
@@ -118,10 +118,17 @@ class SparkEngine:
 
     # --- programs
 
-    def define(self, definitions: tuple[str, ...], *, stale: bool) -> None:
-        """Go on with other definitions. If they make the program `stale`, another is installed when it is needed."""
+    def define(self, definitions: tuple[str, ...], *, stale: bool, gone: frozenset[str] = frozenset()) -> None:
+        """Go on with other definitions. If they make the program `stale`, another is installed when it is needed.
+
+        Of tables that are `gone`, nothing is known any more: one of the same name is another one.
+        """
         number, stale = self.commit.number + 1, stale or self.commit.stale
-        commit = replace(self.commit, number=number, definitions=definitions, stale=stale)
+        touched = tuple(name for name in self.commit.touched if name not in gone)
+        commit = replace(self.commit, number=number, definitions=definitions, stale=stale, touched=touched)
+        if commit.feed is not None and not gone.isdisjoint(commit.feed.tables):
+            left = tuple(name for name in commit.feed.tables if name not in gone)
+            commit = replace(commit, feed=replace(commit.feed, tables=left) if left else None)
         self._history.commit(commit)
         self.commit = commit
 
@@ -130,27 +137,18 @@ class SparkEngine:
 
         Spark knows streams by their order alone. So they have to be the same as before, or to start `anew`.
         """
-        commit, files = self.commit, self._history.files
-        for place, number in commit.sources.items() if not anew else ():
-            if commit.fed != tables:
-                raise BindError(
-                    f"the streams were into {quoted(commit.fed)}, and are now into {quoted(tables)}",
-                    hint="add the same ones; or start(anew=True), and each begins where its own options say",
-                )
-            if number >= 0 and not files.exists(f"{place}/metadata"):
-                raise DataError(
-                    f"{quoted(files.path(place))} is not there: nobody knows how far the streams are",
-                    hint="restore it; or start(anew=True), and each begins where its own options say",
-                )
-            return place
-        place = f"streams/{uuid.uuid4().hex}"
-        new = replace(commit, number=commit.number + 1, fed=tables, sources={place: -1})
-        self._history.commit(new)
-        self.commit = new
-        with suppress(FileError):
-            for old in commit.sources:
-                files.remove(old)
-        return place
+        feed, files = self.commit.feed, self._history.files
+        if feed is not None and not anew:
+            _check_fed(feed, tables, files)
+            return feed.place
+        new = Feed(f"streams/{uuid.uuid4().hex}", tables)
+        commit = replace(self.commit, number=self.commit.number + 1, feed=new)
+        self._history.commit(commit)
+        self.commit = commit
+        if feed is not None:
+            with suppress(FileError):
+                files.remove(feed.place)
+        return new.place
 
     def install(self, deployed: Deployed) -> None:
         """Go on with another program. Its stores are filled from the rows of stored tables, by Spark."""
@@ -291,27 +289,27 @@ class SparkEngine:
         self,
         batch: Mapping[str, Sequence[Counted]],
         watched: Mapping[str, Sequence[ColumnInfo]] | None = None,
-        sources: Mapping[str, int] | None = None,
+        streamed: int | None = None,
         unmeasured: Collection[str] = (),
     ) -> dict[str, pa.Table]:
         """Take a batch: for each relation, rows with counts. All or nothing.
 
         Returns what it did to the leading columns of watched views: rows, each with its `weight_`. `Untold` is raised
-        if that cannot be told of one. `sources` are numbers to commit with the batch, of those of streams that it is
+        if that cannot be told of one. `streamed` is the number of the batch among those of the streams that it is
         made of. Rows of `unmeasured` relations may be very many: they are counted, and taken in parts if they are.
         """
         watched = watched or {}
         relations = tuple(sorted(name for name in batch if name in self.deployed.relations))
         if not relations:  # no view looks at any of this
             entry = Entry(self.commit.version + 1, uuid.uuid4().hex, tuple(sorted(batch)))
-            self._commit(self.commit.after(entry, sources))
+            self._commit(self.commit.after(entry, streamed))
             return gathered_changes(MESSAGES.empty_table(), watched)
         with self._measured({name: batch[name] for name in relations}, unmeasured) as (rows, several):
             try:
-                return self._taken(relations, rows, several, watched, sources)
+                return self._taken(relations, rows, several, watched, streamed)
             except StateError:  # before the last part
                 self._is_small = False
-                return self._taken(relations, rows, (WHOLE,), watched, sources)
+                return self._taken(relations, rows, (WHOLE,), watched, streamed)
 
     @contextmanager
     def _measured(
@@ -378,7 +376,7 @@ class SparkEngine:
         rows: Frames,
         several: Sequence[Part],
         watched: Mapping[str, Sequence[ColumnInfo]],
-        sources: Mapping[str, int] | None,
+        streamed: int | None,
     ) -> dict[str, pa.Table]:
         """Part by part, each going on from the one before. The commit names the logs of all of them.
 
@@ -411,7 +409,7 @@ class SparkEngine:
                     reports += gathered.reports
                     doubted |= gathered.doubted
                     saves = Saves()
-                    commit = commit.after(entry, sources) if part.is_last else commit.passing(entry)
+                    commit = commit.after(entry, streamed) if part.is_last else commit.passing(entry)
             changed = gathered_changes(pa.concat_tables(told), in_buckets)
             changed |= {name: change_of_rows(found, watched[name]) for name, found in on_driver.items()}
             self._commit(self._saved(commit, reports))
@@ -616,6 +614,21 @@ def _count(frames: Iterable[DataFrame]) -> int:
         return together.count()
     except PySparkException as error:
         raise refused(error) or error from None
+
+
+def _check_fed(feed: Feed, tables: tuple[str, ...], files: Files) -> None:
+    """Whether streams into these tables can go on where they were."""
+    hint = "or start(anew=True), and each begins where its own options say"
+    if feed.tables != tables:
+        raise BindError(
+            f"the streams were into {quoted(feed.tables)}, and are now into {quoted(tables)}",
+            hint=f"add the same ones; {hint}",
+        )
+    if feed.taken >= 0 and not files.exists(f"{feed.place}/metadata"):
+        raise DataError(
+            f"{quoted(files.path(feed.place))} is not there: nobody knows how far the streams are",
+            hint=f"restore it; {hint}",
+        )
 
 
 def _unfillable(error: StateError) -> DataError:

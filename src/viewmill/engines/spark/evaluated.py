@@ -8,7 +8,8 @@ job fails and nothing is changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 
 import pyarrow as pa
@@ -40,7 +41,26 @@ def answered(query: DataFrame, columns: Sequence[ColumnInfo]) -> pa.Table:
         found = query.toArrow()
     except Exception as error:  # PySpark hands on some errors of Spark's just as they come
         raise refused(error) or _bad_row(error) or error from None
-    return found.rename_columns([column.name for column in columns]).cast(arrow_schema(columns))
+    names = [column.name for column in columns]
+    nullable = pa.schema([field.with_nullable(True) for field in arrow_schema(columns)])
+    try:
+        return found.rename_columns(names).cast(nullable)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"Spark's answer has a value that does not fit: {error}") from None
+
+
+@contextmanager
+def under_names(session: SparkSession, names: Iterable[str], frame: Callable[[str], DataFrame]) -> Iterator[None]:
+    """Queries find these DataFrames under these names, each also while the next is made."""
+    made: list[str] = []
+    try:
+        for name in names:
+            frame(name).createOrReplaceTempView("`" + name.replace("`", "``") + "`")
+            made.append(name)
+        yield
+    finally:
+        for name in made:
+            session.catalog.dropTempView(name)
 
 
 def inserted(query: DataFrame, names: Sequence[str], info: RelationInfo) -> DataFrame | None:

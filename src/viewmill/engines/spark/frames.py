@@ -49,7 +49,7 @@ def frame_of(spark: SparkSession, data: object, base: BaseTable, *, replaces: bo
     rows = given_rows(data, info)
     if not rows:
         return None
-    if (columns is not None and len(columns) < len(info.columns)) or (rows and key_alone(rows[0], info) is not None):
+    if (columns is not None and len(columns) < len(info.columns)) or key_alone(rows[0], info) is not None:
         keys = [key_alone(row, info) for row in rows]
         if any(key is None for key in keys):
             raise DataError(f"some rows for {titled(info)} are whole, and some have only the key")

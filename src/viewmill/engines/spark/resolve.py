@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from viewmill.algebra.build import agg_sum, product
-from viewmill.algebra.functions import NAN
+from viewmill.algebra.functions import one_nan
 from viewmill.algebra.nodes import DeltaRelation, Relation
 from viewmill.arrow import arrow_schema, arrow_table
 from viewmill.catalog import RelationInfo
@@ -301,5 +301,4 @@ def _rows(batch: pa.RecordBatch) -> list[Row]:
 
 def _values(column: pa.Array) -> list[object]:
     values = column.to_pylist()
-    # One NaN, so that equal rows are found by identity.
-    return [NAN if value != value else value for value in values] if pa.types.is_floating(column.type) else values
+    return list(map(one_nan, values)) if pa.types.is_floating(column.type) else values
