@@ -21,7 +21,7 @@ from viewmill.durable.files import DamagedFile, FileError, Files
 from viewmill.errors import DataError
 from viewmill.wording import quoted
 
-FORMAT = 6
+FORMAT = 7
 
 
 @dataclass(frozen=True, slots=True)

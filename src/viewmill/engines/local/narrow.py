@@ -29,7 +29,7 @@ def narrowed(rows: Ints) -> bytes:
     parts = [_ROWS.pack(len(rows)), b""]
     for place, column in enumerate(columns):
         least, most = int(column.min()), int(column.max())
-        size = _size(most - least)
+        size = bytes_for(most - least)
         about[place] = (0 if size == 8 else least, size)
         if size:
             parts.append((column if size == 8 else (column - least).astype(_KINDS[size])).tobytes())
@@ -55,5 +55,6 @@ def widened(data: memoryview, width: int) -> Ints | None:
     return rows
 
 
-def _size(span: int) -> int:
+def bytes_for(span: int) -> int:
+    """In how many bytes there is room for a number from 0 to `span`: none if that is the only one."""
     return 0 if not span else next((size for size in (1, 2, 4) if span < 1 << (8 * size)), 8)

@@ -3,8 +3,9 @@
     {"d_1@custkey": rows, "d_2@custkey": rows}  ->  b"..."  ->  the same
 
 One hop carries changes with different columns, so Spark sees binary. Both ends know the columns of everything that can
-arrive, so that a message has no names and no schemas: it is a list of (number, length) and then Arrow's own format for
-batches of rows. Everything starts at a multiple of eight, so that columns are read where they lie.
+arrive, so that a message has no names and no schemas: it is a list of (number, rows, columns with a form, length), and
+then, for each, these forms (`compact.py`) and Arrow's own format for batches of rows. Everything starts at a multiple
+of eight, so that columns are read where they lie.
 
 Law: `unpack(pack(batches)) == batches`, but for batches without rows, which are not there afterwards.
 """
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
+from viewmill.engines.spark.compact import Compact, compacted, restored, sent_schema
 from viewmill.engines.spark.hash import bucket_array, bucket_keys
 from viewmill.errors import InternalError
 from viewmill.numbers import as_column, numbers
@@ -55,18 +57,26 @@ class Format:
     schemas: Mapping[str, pa.Schema]
 
     def pack(self, batches: Mapping[str, pa.RecordBatch]) -> bytes:
-        parts = [(number, self._serialized(name, batches[name])) for number, name in self._present(batches)]
-        head = np.array([len(parts), *(x for number, body in parts for x in (number, body.size))], "<i8")
-        return b"".join((head.tobytes(), *(memoryview(body) for _, body in parts)))
+        heads, bodies = [], list[bytes | memoryview]()
+        for number, name in self._present(batches):
+            compact = self._compacted(name, batches[name])
+            data = compact.batch.serialize()
+            heads.append((number, batches[name].num_rows, len(compact.forms), data.size))
+            bodies += compact.forms.tobytes(), memoryview(data)
+        head = np.array([len(heads), *(word for head in heads for word in head)], "<i8")
+        return b"".join((head.tobytes(), *bodies))
 
     def unpack(self, data: bytes | pa.Buffer) -> dict[str, pa.RecordBatch]:
         buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
         count = int(np.frombuffer(buffer, "<i8", 1)[0])
-        head = np.frombuffer(buffer, "<i8", 1 + 2 * count)[1:].reshape(count, 2)
-        names, start, batches = list(self.schemas), 8 * (1 + 2 * count), {}
-        for number, size in head.tolist():
-            name = names[number]
-            batches[name] = pa.ipc.read_record_batch(buffer.slice(start, size), self.schemas[name])
+        heads = np.frombuffer(buffer, "<i8", 4 * count, 8).reshape(count, 4)
+        names, start, batches = list(self.schemas), 8 * (1 + 4 * count), {}
+        for number, rows, columns, size in heads.tolist():
+            name, schema = names[number], self.schemas[names[number]]
+            forms = np.frombuffer(buffer, "<i8", 2 * columns, start).reshape(columns, 2)
+            start += 16 * columns
+            sent = pa.ipc.read_record_batch(buffer.slice(start, size), sent_schema(forms, schema))
+            batches[name] = restored(Compact(forms, sent), rows, schema)
             start += size
         return batches
 
@@ -77,11 +87,11 @@ class Format:
         numbered = enumerate(self.schemas)
         return ((number, name) for number, name in numbered if name in batches and batches[name].num_rows)
 
-    def _serialized(self, name: str, batch: pa.RecordBatch) -> pa.Buffer:
+    def _compacted(self, name: str, batch: pa.RecordBatch) -> Compact:
         expected = self.schemas[name]
         if batch.schema.names != expected.names or batch.schema.types != expected.types:
             raise InternalError(f"{name} travels as ({_columns(batch.schema)}), not as ({_columns(expected)})")
-        return batch.serialize()
+        return compacted(batch)
 
 
 def _columns(schema: pa.Schema) -> str:
