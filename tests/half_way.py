@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from viewmill.engines.spark.engine import SparkEngine
+from viewmill.engines.spark.cluster import Cluster
 
 
 @contextmanager
 def dying_in_job(number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What runs inside dies when it is about to run this job."""
-    run, runs = SparkEngine._run, []
+    run, runs = Cluster.run, []
 
     def die(self, *given):
         runs.append(given)
@@ -22,6 +22,6 @@ def dying_in_job(number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         return run(self, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SparkEngine, "_run", die)
+        patch.setattr(Cluster, "run", die)
         with pytest.raises(KeyboardInterrupt):
             yield

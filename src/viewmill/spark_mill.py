@@ -32,7 +32,8 @@ from viewmill.distribute.nodes import WEIGHT
 from viewmill.durable.files import Files
 from viewmill.durable.history import Commit, History
 from viewmill.engines.interpreter.tables import Rows
-from viewmill.engines.spark.engine import SparkEngine, collected
+from viewmill.engines.spark.cluster import collected
+from viewmill.engines.spark.engine import SparkEngine
 from viewmill.engines.spark.evaluated import answered, asked, deleted, inserted, under_names, updated
 from viewmill.engines.spark.frames import Request, counted
 from viewmill.engines.spark.handed import handed_over, local_frame

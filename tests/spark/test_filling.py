@@ -18,6 +18,7 @@ import viewmill
 from viewmill.durable.files import Files
 from viewmill.durable.history import History
 from viewmill.engines.spark import engine, parts
+from viewmill.engines.spark.cluster import Cluster
 from viewmill.engines.spark.engine import SparkEngine
 from viewmill.engines.spark.hash import hash_array
 from viewmill.engines.spark.jobs import counting
@@ -162,7 +163,7 @@ def test_buckets_that_are_lost_between_two_parts_are_made_again(mill, monkeypatc
     monkeypatch.setattr(parts, "PART_ROWS", 200)
     add_views(mill)
     there = bucket_folder(mill)
-    run, programs = SparkEngine._run, []
+    run, programs = Cluster.run, []
 
     def lose(self, *given):
         programs.append({file.name[:12] for file in there.glob("[0-9a-f]*-*-*[0-9]")})
@@ -170,7 +171,7 @@ def test_buckets_that_are_lost_between_two_parts_are_made_again(mill, monkeypatc
             shutil.rmtree(there)
         return run(self, *given)
 
-    monkeypatch.setattr(SparkEngine, "_run", lose)
+    monkeypatch.setattr(Cluster, "run", lose)
     mill._deploy()
     assert len(programs) > 3
     assert len(programs[1]) == len(programs[2]) == 2, "the buckets of both programs stay, until the last part"

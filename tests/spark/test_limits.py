@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import viewmill
-from viewmill.engines.spark import engine
+from viewmill.engines.spark import cluster
 
 pytestmark = pytest.mark.spark
 
@@ -58,7 +58,7 @@ def test_no_others_come_to_the_driver(spark: SparkSession, tmp_path: Path, monke
     came = []
 
     def collected(frame):
-        came.append(engine.collected(frame))
+        came.append(cluster.collected(frame))
         return came[-1]
 
     monkeypatch.setattr("viewmill.spark_mill.collected", collected)

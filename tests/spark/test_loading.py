@@ -94,7 +94,7 @@ def test_a_load_in_parts_is_one_batch(mill, frames, folder, spark, monkeypatch):
     heard = {name: [] for name in QUERIES}
     for name, changes in heard.items():
         mill.view(name).subscribe(changes.append)
-    mill._engine._anchored()
+    assert mill._engine._cluster.anchor
     kept = persistent(spark)
     mill.apply(**frames)
     assert mill.version == 1

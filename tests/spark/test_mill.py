@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import viewmill
-from viewmill.engines.spark import engine
+from viewmill.engines.spark import cluster
 from viewmill.engines.spark.session import maintenance_session, mind_bytes
 from viewmill.errors import DataError, UnsupportedError
 from viewmill.spark_mill import SparkMill
@@ -308,11 +308,11 @@ def test_spark_minds_bytes_unless_the_last_batch_was_small(mill, monkeypatch):
     nothing about what else is done.
     """
     minded = []
-    monkeypatch.setattr(engine, "mind_bytes", lambda session, is_minded: minded.append(is_minded))
+    monkeypatch.setattr(cluster, "mind_bytes", lambda session, is_minded: minded.append(is_minded))
     fill(mill)
     mill.insert("customers", [(50, "east")])
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "SMALL", 1)
+        patch.setattr(cluster, "SMALL", 1)
         mill.insert("customers", [(51, "east")])
     mill.insert("customers", [(52, "east")])
     with pytest.raises(DataError, match="primary key id = 52"):
@@ -335,9 +335,9 @@ def test_how_spark_hands_rows_over(spark):
 def test_what_only_the_driver_adds_up_is_handed_over_as_our_session_says(spark, tmp_path, monkeypatch):
     """No bucket has to do with it, so no messages are large, and the frames of the batch are the user's."""
     minded, sessions = [], []
-    monkeypatch.setattr(engine, "mind_bytes", lambda session, is_minded: minded.append(is_minded))
-    collected = engine.collected
-    monkeypatch.setattr(engine, "collected", lambda frame: sessions.append(frame.sparkSession) or collected(frame))
+    monkeypatch.setattr(cluster, "mind_bytes", lambda session, is_minded: minded.append(is_minded))
+    collected = cluster.collected
+    monkeypatch.setattr(cluster, "collected", lambda frame: sessions.append(frame.sparkSession) or collected(frame))
     mill = viewmill.connect(spark=spark, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
     mill.sql("CREATE TABLE t (a INT, b INT) WITH (stored = false)")
     mill.sql("CREATE MATERIALIZED VIEW v AS SELECT sum(b) AS s FROM t WHERE a > 1")

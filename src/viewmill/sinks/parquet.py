@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from viewmill.arrow import arrow_schema, with_moments
 from viewmill.catalog import ColumnInfo
 from viewmill.durable.files import FileError, Files
-from viewmill.engines.spark.engine import collected
+from viewmill.engines.spark.cluster import collected
 from viewmill.engines.spark.failure import Told
 from viewmill.errors import ViewmillError
 

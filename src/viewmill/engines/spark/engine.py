@@ -1,6 +1,6 @@
 """Batches on Spark: what the driver does (Hot Dog, section 4.4).
 
-    incoming rows -> [block 1] -> messages -> [block 2] -> ... -> what is gathered        one Spark job
+    incoming rows -> the buckets, block by block -> what is gathered        one Spark job (`cluster.py`)
     gathered rows -> the driver's log -> the driver's stores -> the commit
 
 A batch is committed by one file, written last. Before that it has changed nothing that counts: if the job fails, or
@@ -30,12 +30,10 @@ import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import TypeAlias
+from dataclasses import replace
+from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -48,73 +46,58 @@ from viewmill.durable.files import FileError, Files
 from viewmill.durable.history import DRIVER as DRIVER_PART
 from viewmill.durable.history import Commit, Entry, Feed, History
 from viewmill.engines.interpreter.tables import Rows
-from viewmill.engines.spark.anchor import Anchor, anchored, stage
-from viewmill.engines.spark.arrivals import Arrivals, from_messages
-from viewmill.engines.spark.changed import CHANGE, add_rows, change_of_rows, gathered_changes
+from viewmill.engines.spark.anchor import Anchor, stage
+from viewmill.engines.spark.arrivals import from_messages
+from viewmill.engines.spark.changed import add_rows, change_of_rows, gathered_changes
+from viewmill.engines.spark.cluster import Cluster, Frames, collected
 from viewmill.engines.spark.columns import checked, free_name, spark_type
 from viewmill.engines.spark.driver import Check, DriverState
 from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.frames import Counted
 from viewmill.engines.spark.hash import hash_column
 from viewmill.engines.spark.incoming import Incoming
-from viewmill.engines.spark.message import DRIVER, MESSAGES, MESSAGES_IN_SPARK
+from viewmill.engines.spark.message import MESSAGES
 from viewmill.engines.spark.moving import REPORTS_DDL, STORES_DDL, arriving, leaving
 from viewmill.engines.spark.parts import WHOLE, Part, parts
 from viewmill.engines.spark.progress import shown
 from viewmill.engines.spark.reading import COUNTS_DDL, remover, row_counter, table_reader, view_reader
-from viewmill.engines.spark.refusals import REFUSAL, StateError, doubts, final, refusal
+from viewmill.engines.spark.refusals import StateError, final
 from viewmill.engines.spark.resolve import Op, StoredTable
 from viewmill.engines.spark.saving import SAVED_DDL, saver
-from viewmill.engines.spark.session import maintenance_session, mind_bytes, use_buckets
 from viewmill.engines.spark.sizes import SIZES_DDL, Sizes, sizer
 from viewmill.engines.spark.source import Origin
 from viewmill.engines.spark.spool import with_logs, written
-from viewmill.engines.spark.task import REPORT, Report, bucket_task
-from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, Work, deploy, from_log, to_log
+from viewmill.engines.spark.task import Report
+from viewmill.engines.spark.work import Deployed, Point, Saves, Wanted, deploy, from_log, to_log
 from viewmill.engines.spark.work import deployed as deployed_at
 from viewmill.errors import BindError, DataError
 from viewmill.wording import quoted
 
-Frames: TypeAlias = Mapping[str, DataFrame]
-
-SMALL = 2**24
-"""Bytes in the log of what arrives in a bucket, from which on Spark is to hand it over in pieces."""
 SAVE_AFTER = 2**23
 """A snapshot of a bucket is due when so many bytes were logged since the last one, and as many as that has."""
 SAVE_AFTER_BATCHES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """What came back from a job: rows for the driver, and the messages they came in; what the tasks say they did,
-    messages about what that did to views, and views that are in doubt.
-    """
-
-    arrivals: Arrivals
-    messages: pa.Table
-    reports: Sequence[Report]
-    changes: pa.Table
-    doubted: frozenset[str]
 
 
 class SparkEngine:
     """The state of a mill on Spark, as of `commit`."""
 
     def __init__(self, spark: SparkSession, history: History, commit: Commit, scratch: str = "") -> None:
-        self.session = maintenance_session(spark, commit.buckets)
+        self._cluster = Cluster(spark, commit.buckets)
         self._history = history
         self._scratch = scratch
         self._incoming = Incoming()
-        self._anchor: Anchor | None = None
         self._deployed: Deployed | None = None
         self._driver: DriverState | None = None
         self._is_loaded = False  # just now, in parts
-        self._is_small = False  # what came with the last batch
         self.commit = commit
 
     @property
     def files(self) -> Files:
         return self._history.files
+
+    @property
+    def session(self) -> SparkSession:
+        return self._cluster.session
 
     # --- programs
 
@@ -176,12 +159,12 @@ class SparkEngine:
         """The commit with stores that hold what the tables hold, and snapshots of these; and the driver's."""
         stored = [StoredTable(self.deployed.catalog.relations[name]) for name in tables]
         counter = row_counter(self._point(self.commit, beside=commit.program), stored)
-        counts = collected(self._anchored().frame.mapInArrow(counter, COUNTS_DDL))
+        counts = collected(self._cluster.asked(counter, COUNTS_DDL))
         several = parts(max(counts.column("rows").to_pylist()))
         try:
             return self._filled_by(deployed, commit, tables, several)
         except StateError:  # before the last part
-            self._is_small = False
+            self._cluster.forget()
             return self._filled_by(deployed, commit, tables, (WHOLE,))
 
     def _filled_by(
@@ -202,7 +185,7 @@ class SparkEngine:
                 wanted = Wanted(doubted=deployed.fallible, ends=part.is_last)
                 with final(part.is_last, _unfillable):
                     with shown(self.session, f"filling the views, {part}" if part.of > 1 else "filling the views"):
-                        gathered = self._run(deployed, point, entry, mine, saves, wanted)
+                        gathered = self._cluster.run(deployed, point, entry, mine, saves, wanted)
                     check: Check = "everything" if part.is_last else "nothing"
                     driver.take(deployed.plan(tables), gathered.arrivals, check=check)
                 commit = commit.passing(replace(entry, logs=_logs(gathered.reports)))
@@ -221,31 +204,24 @@ class SparkEngine:
         """Go on with another number of buckets: their stores move, in one job, and are theirs with the commit."""
         old, nothing = self.commit, (0,) * buckets
         commit = replace(old, number=old.number + 1, buckets=buckets, snapshots=nothing, saved=nothing, logged=nothing)
-        here = self._anchored()
-        use_buckets(self.session, buckets)
-        anchor = anchored(self.session, buckets)
-        try:
+        here = self._cluster.anchor
+        with self._cluster.other_buckets(buckets) as there:
             if old.program:
                 program = deploy(self._history.files, self.deployed)
                 commit = self._with_driver(replace(commit, program=program, entries=()))
             if old.label:  # else the buckets are empty
-                commit = self._moved(here, old, commit, anchor)
+                commit = self._moved(here, there, old, commit)
             self._history.commit(commit)
-        except BaseException:
-            use_buckets(self.session, old.buckets)
-            anchor.release()
-            raise
-        here.release()
-        self.commit, self._anchor = commit, anchor
+        self.commit = commit
         self._clean()
 
-    def _moved(self, here: Anchor, old: Commit, commit: Commit, anchor: Anchor) -> Commit:
+    def _moved(self, here: Anchor, there: Anchor, old: Commit, commit: Commit) -> Commit:
         """The commit with snapshots of new buckets that hold what the old ones do."""
         version = commit.version
         commit = replace(commit, label=f"{version}-{uuid.uuid4().hex}/moved")
         stores = here.frame.mapInArrow(leaving(self._point(old), commit.buckets), STORES_DDL)
         with shown(self.session, f"moving to {commit.buckets} buckets"):
-            told = collected(stage(anchor, stores, arriving(self._point(commit), version), REPORTS_DDL))
+            told = collected(stage(there, stores, arriving(self._point(commit), version), REPORTS_DDL))
         reports = [Report(**json.loads(report)) for report in told.column("report").to_pylist()]
         sizes = {report.bucket: report.saved for report in reports}
         saved = tuple(sizes[bucket] for bucket in range(commit.buckets))
@@ -308,7 +284,7 @@ class SparkEngine:
             try:
                 return self._taken(relations, rows, several, watched, streamed)
             except StateError:  # before the last part
-                self._is_small = False
+                self._cluster.forget()
                 return self._taken(relations, rows, (WHOLE,), watched, streamed)
 
     @contextmanager
@@ -322,7 +298,7 @@ class SparkEngine:
         sends, known = self.deployed.sends(relations), self.deployed.given
         if not (set(unmeasured) & set(batch) and self.deployed.steps(relations)):
             rows = self._incoming.rows(sends, batch, known, packed=True)
-            yield {name: frame.coalesce(self._tasks) for name, frame in rows.items()}, (WHOLE,)
+            yield {name: frame.coalesce(self._cluster.tasks) for name, frame in rows.items()}, (WHOLE,)
             return
         names = {name: free_name("hash_", self.deployed.given[name].names) for name in relations}
         hashed = {name: [self._hashed(name, given, names[name]) for given in batch[name]] for name in relations}
@@ -334,13 +310,6 @@ class SparkEngine:
         finally:
             for frame in rows.values():
                 frame.unpersist()
-
-    @property
-    def _tasks(self) -> int:
-        """As many as there can be at once. A task that has Python do something takes tens of milliseconds, however few
-        rows it has, and batches come in as many partitions as the files that they were read from.
-        """
-        return max(self.session.sparkContext.defaultParallelism, self.commit.buckets)
 
     def _hashed(self, relation: str, given: Counted, hash_: str) -> Counted:
         """With that by which rows of a relation are cut: a table's key, or all of a relation that keeps no rows."""
@@ -362,7 +331,7 @@ class SparkEngine:
         messages = Origin(files.root, program, entries[0].relations).to_buckets(rows, buckets, len(entries))
         try:
             with shown(self.session, "reading the rows"):
-                found = collected(written(self._ours(messages), files, entries, buckets))
+                found = collected(written(self._cluster.ours(messages), files, entries, buckets))
             yield [(entry, None) for entry in with_logs(entries, found)]
         except BaseException:
             with suppress(FileError):  # what is not needed now is not needed later, and may be much
@@ -396,7 +365,7 @@ class SparkEngine:
                     wanted = Wanted(in_buckets, self.deployed.fallible, doubted, ends=part.is_last)
                     with final(part.is_last):
                         with shown(self.session, f"taking the batch, {part}") if part.of > 1 else nullcontext():
-                            gathered = self._run(self.deployed, self._point(commit), entry, mine, saves, wanted)
+                            gathered = self._cluster.run(self.deployed, self._point(commit), entry, mine, saves, wanted)
                         plan, names = self.deployed.plan(relations), frozenset(on_driver)
                         check: Check = "changed" if part.of == 1 else "everything" if part.is_last else "nothing"
                         changes = self.driver.take(plan, gathered.arrivals, names, check=check)
@@ -418,62 +387,6 @@ class SparkEngine:
             raise
         self._is_loaded = len(several) > 1
         return changed
-
-    def _run(
-        self,
-        deployed: Deployed,
-        point: Point,
-        entry: Entry,
-        rows: Frames | None,
-        saves: Saves,
-        wanted: Wanted,
-    ) -> Gathered:
-        """The job: all steps, one after another, in one go. Without rows, what arrives is in logs.
-
-        A batch is taken to be about as large as the last one. If it is not, that may be more than there is memory for:
-        the next attempt, which knows of no last one, does not need it.
-        """
-        source = Origin(self.files.root, point.fingerprint, entry.relations)
-        if rows is None:
-            frame = self._nothing
-        elif entry.blocks:
-            frame = source.to_buckets(rows, point.buckets)
-        else:
-            frame = self._ours(source.to_driver(rows))
-        for number in range(1, entry.blocks + 1):
-            work = Work(point, entry, number, saves, wanted)
-            frame = stage(self._anchored(), frame, bucket_task(work), MESSAGES_IN_SPARK)
-        is_small, self._is_small = self._is_small or not entry.blocks, False
-        mind_bytes(self.session, not is_small)
-        try:
-            gathered = self._gathered(deployed, collected(frame))
-        finally:
-            mind_bytes(self.session, True)  # whoever else uses the session may have any rows
-        self._is_small = bool(gathered.reports) and all(report.logged < SMALL for report in gathered.reports)
-        return gathered
-
-    @cached_property
-    def _nothing(self) -> DataFrame:
-        """No messages."""
-        return self.session.createDataFrame([], MESSAGES_IN_SPARK)
-
-    def _ours(self, messages: DataFrame) -> DataFrame:
-        """The same as a frame of our session, handed over and shuffled as that says."""
-        return self._nothing.unionAll(messages)
-
-    def _gathered(self, deployed: Deployed, table: pa.Table) -> Gathered:
-        table = table.select(MESSAGES.names).cast(MESSAGES)
-        targets = (DRIVER, REPORT, REFUSAL, CHANGE)
-        kinds = {kind: table.filter(pc.equal(table.column("target"), kind)) for kind in targets}
-        for data in kinds[REFUSAL].column("data").to_pylist():
-            raise refusal(data)
-        reports = [Report(**json.loads(data)) for data in kinds[REPORT].column("data").to_pylist()]
-        return Gathered(from_messages(deployed, kinds[DRIVER]), kinds[DRIVER], reports, kinds[CHANGE], doubts(table))
-
-    def _anchored(self) -> Anchor:
-        if self._anchor is None:
-            self._anchor = anchored(self.session, self.commit.buckets)
-        return self._anchor
 
     def _point(self, commit: Commit, *, beside: str = "") -> Point:
         return Point(
@@ -536,7 +449,7 @@ class SparkEngine:
         """Snapshots of everything as it is, in a commit of their own."""
         old = self.commit
         with shown(self.session, "saving the buckets"):
-            told = collected(self._anchored().frame.mapInArrow(saver(self._point(old), old.version), SAVED_DDL))
+            told = collected(self._cluster.asked(saver(self._point(old), old.version), SAVED_DDL))
         sizes = dict(zip(told.column("bucket").to_pylist(), told.column("bytes").to_pylist(), strict=True))
         commit = replace(
             self._with_driver(old),
@@ -559,7 +472,7 @@ class SparkEngine:
     def frame(self, view: str, columns: Sequence[ColumnInfo]) -> DataFrame:
         """The leading columns of a view in the buckets, at the version of now, whenever it is read."""
         place = self.deployed.program.views[view]
-        buckets = self._anchored().frame
+        buckets = self._cluster.anchor.frame
         if isinstance(place, Everywhere):
             buckets = buckets.filter("bucket = 0")
         schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in columns])
@@ -575,13 +488,13 @@ class SparkEngine:
         schema = StructType([StructField(c.name, spark_type(c.type), c.nullable) for c in info.columns])
         if hash_ is not None:
             schema = schema.add(hash_, IntegerType(), nullable=False)
-        return self._anchored().frame.mapInArrow(table_reader(point, StoredTable(info), hash_), schema)
+        return self._cluster.asked(table_reader(point, StoredTable(info), hash_), schema)
 
     def sizes(self, views: Mapping[str, Sequence[ColumnInfo]]) -> Sizes:
         """How much there is of everything, and of views with these columns."""
         sizes = Sizes()
         in_buckets = {name: columns for name, columns in views.items() if not self.is_on_driver(name)}
-        sizes.add(collected(self._anchored().frame.mapInArrow(sizer(self._point(self.commit), in_buckets), SIZES_DDL)))
+        sizes.add(collected(self._cluster.asked(sizer(self._point(self.commit), in_buckets), SIZES_DDL)))
         for name in set(views) - set(in_buckets):
             sizes.views[name] = int(sum(self.driver.engine.contents(name).values()))
         for name in self.deployed.program.driver.stores:
@@ -593,18 +506,8 @@ class SparkEngine:
 
     def close(self) -> None:
         """Give back what executors hold. Of executors that are lost or busy, it is given back when they end."""
-        anchor = self._anchored()
-        anchor.frame.mapInArrow(remover(self._point(self.commit)), anchor.frame.schema).collect()
-        anchor.release()
-        self._anchor = None
-
-
-def collected(frame: DataFrame) -> pa.Table:
-    """All rows of a DataFrame. If it fails because of something of ours, that is what is raised."""
-    try:
-        return frame.toArrow()
-    except PySparkException as error:
-        raise refused(error) or error from None
+        self._cluster.asked(remover(self._point(self.commit)), self._cluster.anchor.frame.schema).collect()
+        self._cluster.release()
 
 
 def _count(frames: Iterable[DataFrame]) -> int:
