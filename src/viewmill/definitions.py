@@ -143,9 +143,14 @@ class Definitions:
         name = Names(frozenset(self.catalog.relations)).fresh("query")
         return define(name, query.text, bound, views=self.views)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The rows of the tables that keep them here."""
+        return {name: len(table.rows) for name, table in self.tables.items() if table.keeps_rows}
+
     def compiled(self, definition: Definition, program: Program) -> Program:
         """`program` with a view added."""
-        sizes = {name: len(table.rows) for name, table in self.tables.items() if table.keeps_rows}
+        sizes = self.sizes
         spec = ViewSpec(definition.name, definition.expr, definition.fields, definition.maintain)
         if any(sizes.values()):
             return add_view(program, spec, self.kept, sizes)

@@ -12,7 +12,7 @@ code       the triggers as they are compiled for this process
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from viewmill.algebra.schema import relations
 from viewmill.algebra.text import show, show_name
@@ -35,7 +35,10 @@ _ALONE = ("placed", "blocks", "code")
 """Stages that show the view by itself, without what it shares with others."""
 
 
-def explain(definition: Definition, definitions: Definitions, stage: str) -> str:
+def explain(
+    definition: Definition, definitions: Definitions, stage: str, sizes: Callable[[], Mapping[str, int]]
+) -> str:
+    """`sizes` tells how many rows tables have, where that is known."""
     program = definitions.program
     if definition.name not in program.views or stage in _ALONE:
         program = definitions.compiled(definition, EMPTY)
@@ -53,16 +56,12 @@ def explain(definition: Definition, definitions: Definitions, stage: str) -> str
         case "code":
             return code_text(program, definitions.kept)
         case "placed":
-            return show_placed(distribute(program, definitions.kept, known=_sizes(definitions)))
+            return show_placed(distribute(program, definitions.kept, known=sizes()))
         case "blocks":
-            distributed = distribute(program, definitions.kept, known=_sizes(definitions))
+            distributed = distribute(program, definitions.kept, known=sizes())
             return layout(show_blocks(distributed, plan(distributed, distributed.order)))
         case _:
             raise BindError(f"there is no stage {quoted(stage)}", hint=nearest(stage, STAGES, "the stages are"))
-
-
-def _sizes(definitions: Definitions) -> dict[str, int]:
-    return {name: len(table.rows) for name, table in definitions.tables.items() if table.keeps_rows}
 
 
 def _deltas(definition: Definition, program: Program) -> Iterator[str]:

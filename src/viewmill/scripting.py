@@ -152,12 +152,16 @@ class Scripted(ABC):
 
     def explain(self, name: str, *, stage: str = "program") -> str:
         """A view at one stage of its compilation: sql, bound, algebra, delta, program, placed, blocks or code."""
-        return explain(self._definitions.view(name), self._definitions, stage)
+        return explain(self._definitions.view(name), self._definitions, stage, self._sizes)
+
+    @abstractmethod
+    def _sizes(self) -> dict[str, int]:
+        """The rows of tables that are known."""
 
     def _explain(self, statement: Explain) -> Result:
         stage = statement.stage or "program"
         if isinstance(statement.target, str):
             text = self.explain(statement.target, stage=stage)
         else:
-            text = explain(self._definitions.query(statement.target), self._definitions, stage)
+            text = explain(self._definitions.query(statement.target), self._definitions, stage, self._sizes)
         return Result((ColumnInfo("plan", STRING, nullable=False),), ((text,),), self._version)

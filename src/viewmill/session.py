@@ -407,6 +407,9 @@ class Mill(Scripted):
                 contents = self._contents(definition.name)
         return compare(definition.name, contents, recomputed)
 
+    def _sizes(self) -> dict[str, int]:
+        return self._definitions.sizes
+
     def status(self) -> Status:
         """Version, rows, stores, and how each view is maintained and why."""
         with self._alone():

@@ -142,11 +142,17 @@ class SparkMill(Scripted):
         """Distribute the program, if there is another one since the last time."""
         if self._is_deployed:
             return
-        definitions = self._definitions
+        definitions, counts = self._definitions, self._engine.counts()
         stored = [table.info for table in definitions.tables.values() if table.keeps_rows]
-        program = with_tables(distribute(definitions.program, definitions.kept, passes=self._passes), stored)
-        self._engine.install(Deployed(program, definitions.kept, frozenset(info.name for info in stored)))
+        known = _in_all(counts)
+        distributed = distribute(definitions.program, definitions.kept, passes=self._passes, known=known)
+        program = with_tables(distributed, stored)
+        self._engine.install(Deployed(program, definitions.kept, frozenset(info.name for info in stored)), counts)
         self._is_deployed = True
+
+    def _sizes(self) -> dict[str, int]:
+        with self._lock:
+            return _in_all(self._engine.counts())
 
     # --- changes
 
@@ -465,6 +471,10 @@ class SparkMill(Scripted):
 
 def _stored(definitions: Definitions) -> frozenset[str]:
     return frozenset(name for name, table in definitions.tables.items() if table.keeps_rows)
+
+
+def _in_all(counts: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    return {name: sum(rows) for name, rows in counts.items()}
 
 
 def default_buckets(spark: SparkSession) -> int:

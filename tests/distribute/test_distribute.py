@@ -50,6 +50,33 @@ def test_a_place_asked_for_is_taken():
     assert kept and all(asked[name] == Everywhere() for name in kept)
 
 
+TWO = (
+    "CREATE TABLE shop (s BIGINT NOT NULL PRIMARY KEY, city STRING NOT NULL)",
+    "CREATE TABLE sale (i BIGINT NOT NULL PRIMARY KEY, s BIGINT NOT NULL, price BIGINT NOT NULL)",
+)
+
+
+@pytest.mark.parametrize(
+    ("known", "place"),
+    [
+        ({}, Buckets(("s",))),
+        ({"shop": 20, "sale": 90_000}, Everywhere()),
+        ({"shop": 90_000, "sale": 20_000}, Buckets(("s",))),
+        ({"shop": 2, "sale": 900}, Buckets(("s",))),
+        ({"sale": 90_000}, Buckets(("s",))),
+        ({"shop": 20}, Buckets(("s",))),
+        ({"shop": 0, "sale": 90_000}, Buckets(("s",))),
+    ],
+    ids=["nothing", "small", "large", "few", "of one", "of the other", "empty"],
+)
+def test_counts_of_all_tables_tell_which_is_small(known, place):
+    """Where they are not of all, or of few rows, tables are as large as their keys say."""
+    by_city = "SELECT city, sum(price) AS total FROM shop JOIN sale USING (s) GROUP BY city"
+    program, catalog = compiled(TWO, {"v": by_city}, "first_order")
+    places = distribute(program, catalog, known=known).places
+    assert {places[name] for name, store in program.stores.items() if store.keys[:1] == ("s",)} == {place}
+
+
 def test_a_place_that_cannot_be_had_is_refused_with_a_reason():
     """All employees are compared with one maximum: rows in buckets would not know it."""
     program, catalog = compiled(DDL, {"v": "SELECT id FROM emp ORDER BY salary DESC, id LIMIT 3"})

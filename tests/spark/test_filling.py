@@ -15,6 +15,7 @@ from logged import rows_logged
 from pyspark.sql import SparkSession
 
 import viewmill
+from viewmill.distribute.nodes import Everywhere
 from viewmill.durable.files import Files
 from viewmill.durable.history import History
 from viewmill.engines.spark import engine, parts
@@ -156,6 +157,27 @@ def test_a_driver_that_dies_half_way_leaves_what_was_there(mill, spark, folder, 
     assert not left & {*folder.glob("programs/*"), *folder.glob("logs/*")}
     again.insert("orders", [(9999, 3, "70.00")])
     agree(again)
+
+
+@pytest.mark.spark
+def test_how_large_tables_are_is_known_when_views_are_filled(spark, folder):
+    """A small table is copied to every bucket, and a batch meets it without another round."""
+    mill = viewmill.connect(spark=spark, checkpoint=str(folder), buckets=BUCKETS)
+    mill.sql("CREATE TABLE shop (s BIGINT PRIMARY KEY, city STRING)")
+    mill.sql("CREATE TABLE sale (i BIGINT PRIMARY KEY, s BIGINT, price BIGINT)")
+    mill.apply(
+        shop=spark.range(20).selectExpr("id AS s", "concat('city ', id % 3) AS city"),
+        sale=spark.range(12_000).selectExpr("id AS i", "id % 20 AS s", "id % 7 AS price"),
+    )
+    query = "SELECT city, sum(price) AS total FROM shop JOIN sale USING (s) GROUP BY city"
+    mill.sql(f"CREATE MATERIALIZED VIEW v WITH (maintain = 'first_order') AS {query}")
+    assert "s, city)  everywhere" in mill.explain("v", stage="placed")
+    for price in (5, 9):
+        mill.update("sale", [(1, 2, price)])
+        assert Counter(mill.view("v")) == Counter(mill.sql(query))
+    places = mill._engine.deployed.program.places
+    assert Everywhere() in {places[name] for name in mill._engine.deployed.program.buckets.stores if "shop" in name}
+    mill.close()
 
 
 @pytest.mark.spark

@@ -29,6 +29,9 @@ COPIED = 0.15
 SMALLEST = 100.0
 """Rows of a relation that refers to no other, if nothing is known of it."""
 
+ENOUGH = 10_000
+"""Rows of the largest relation, from which on it counts how many rows there are, and not only how tables refer."""
+
 Column = tuple[str, str]
 
 
@@ -59,9 +62,16 @@ class Placing:
 
     def rows(self, relation: str) -> float:
         """Of a relation. If nothing is known: ten times as many as what it refers to, a tenth of what refers to it."""
-        if self.known.get(relation):
-            return float(self.known[relation])
-        return self._guessed[relation]
+        return self._counted[relation] if self._counted else self._guessed[relation]
+
+    @cached_property
+    def _counted(self) -> Mapping[str, float]:
+        """How many rows there are, if that is known of all relations: guesses are only good to compare with guesses.
+
+        Tables that have just been begun do not tell how large they will be.
+        """
+        counted = {name: float(self.known.get(name, 0)) for name in self._relations}
+        return counted if all(counted.values()) and max(counted.values(), default=0) >= ENOUGH else {}
 
     @cached_property
     def _guessed(self) -> dict[str, float]:

@@ -133,8 +133,22 @@ class SparkEngine:
                 files.remove(feed.place)
         return new.place
 
-    def install(self, deployed: Deployed) -> None:
-        """Go on with another program. Its stores are filled from the rows of stored tables, by Spark."""
+    def counts(self) -> dict[str, list[int]]:
+        """By stored table that has had rows, how many of them each bucket has."""
+        full = [name for name in self.commit.touched if name in self.deployed.stored] if self.commit.program else []
+        found: dict[str, list[int]] = {name: [] for name in full}
+        if full:
+            stored = [StoredTable(self.deployed.catalog.relations[name]) for name in full]
+            told = collected(self._cluster.asked(row_counter(self._point(self.commit), stored), COUNTS_DDL))
+            for name, rows in zip(*(column.to_pylist() for column in told.columns), strict=True):
+                found[name].append(rows)
+        return found
+
+    def install(self, deployed: Deployed, counts: Mapping[str, Sequence[int]]) -> None:
+        """Go on with another program. Its stores are filled from the rows of stored tables, by Spark.
+
+        `counts` says how many these are.
+        """
         program = deploy(self._history.files, deployed)
         empty = (0,) * self.commit.buckets
         commit = replace(
@@ -149,18 +163,18 @@ class SparkEngine:
             driver=0,
             label="",
         )
-        full = tuple(name for name in sorted(deployed.stored) if name in commit.touched)
+        full = {name: counts[name] for name in sorted(deployed.stored) if name in counts}
         commit, driver = self._filled(deployed, commit, full) if full else (commit, DriverState(deployed))
         self._history.commit(commit)
         self.commit, self._deployed, self._driver = commit, deployed, driver
         self._clean()
 
-    def _filled(self, deployed: Deployed, commit: Commit, tables: tuple[str, ...]) -> tuple[Commit, DriverState]:
+    def _filled(
+        self, deployed: Deployed, commit: Commit, counts: Mapping[str, Sequence[int]]
+    ) -> tuple[Commit, DriverState]:
         """The commit with stores that hold what the tables hold, and snapshots of these; and the driver's."""
-        stored = [StoredTable(self.deployed.catalog.relations[name]) for name in tables]
-        counter = row_counter(self._point(self.commit, beside=commit.program), stored)
-        counts = collected(self._cluster.asked(counter, COUNTS_DDL))
-        several = parts(max(counts.column("rows").to_pylist()))
+        tables, in_buckets = tuple(counts), map(sum, zip(*counts.values(), strict=True))
+        several = parts(max(in_buckets))
         try:
             return self._filled_by(deployed, commit, tables, several)
         except StateError:  # before the last part

@@ -49,15 +49,15 @@ def table_reader(point: Point, table: StoredTable, hash_: str | None = None) -> 
     return _reader(point, rows) if hash_ is None else _stream(point, rows)
 
 
-COUNTS_DDL = "rows bigint"
+COUNTS_DDL = "name string, rows bigint"
 
 
 def row_counter(point: Point, tables: Sequence[StoredTable]) -> Reader:
-    """How many rows of these tables a bucket has, in all."""
+    """How many rows of each of these tables a bucket has."""
 
     def count(kept: Kept) -> Iterator[pa.RecordBatch]:
-        total = sum(int(piece.counts.sum()) for table in tables for piece in kept.pieces(table.store))
-        yield pa.RecordBatch.from_pydict({"rows": [total]})
+        counts = [sum(int(piece.counts.sum()) for piece in kept.pieces(table.store)) for table in tables]
+        yield pa.RecordBatch.from_pydict({"name": [table.info.name for table in tables], "rows": counts})
 
     return _reader(point, count)
 
