@@ -20,7 +20,7 @@ from viewmill.catalog import Catalog
 from viewmill.distribute.nodes import Buckets, Driver, Everywhere, Place
 from viewmill.program.nodes import Program, Store
 
-SMALL = 0.03
+SMALL = 0.05
 """A relation is small if it has less than this part of the rows of the largest."""
 
 COPIED = 0.15
