@@ -33,7 +33,7 @@ from viewmill.durable.files import Files
 from viewmill.durable.history import Commit, History
 from viewmill.engines.interpreter.tables import Rows
 from viewmill.engines.spark.cluster import collected
-from viewmill.engines.spark.engine import SparkEngine, row_counts
+from viewmill.engines.spark.engine import SparkEngine
 from viewmill.engines.spark.evaluated import answered, asked, deleted, inserted, under_names, updated
 from viewmill.engines.spark.frames import Request, counted
 from viewmill.engines.spark.handed import handed_over, local_frame
@@ -138,19 +138,13 @@ class SparkMill(Scripted):
                     hint="create everything before its first batch, or the table without stored = false",
                 )
 
-    def _deploy(self, coming: Mapping[str, Sequence[DataFrame]] | None = None) -> None:
-        """Distribute the program, if there is another one since the last time.
-
-        `coming` are the first rows of tables. If no table has any yet, how many these are decides anew what is small.
-        """
-        definitions, touched = self._definitions, self._engine.commit.touched
-        read = definitions.program.fields.keys() & definitions.tables.keys()
-        telling = coming if coming and read <= {*touched, *coming} else None  # of a part of them, it is of no use
-        if self._is_deployed and (touched or telling is None):
+    def _deploy(self) -> None:
+        """Distribute the program, if there is another one since the last time."""
+        if self._is_deployed:
             return
-        counts = self._engine.counts()
-        known = _in_all(counts) | (row_counts(telling) if telling is not None else {})
+        definitions, counts = self._definitions, self._engine.counts()
         stored = [table.info for table in definitions.tables.values() if table.keeps_rows]
+        known = _in_all(counts)
         distributed = distribute(definitions.program, definitions.kept, passes=self._passes, known=known)
         program = with_tables(distributed, stored)
         self._engine.install(Deployed(program, definitions.kept, frozenset(info.name for info in stored)), counts)
@@ -200,30 +194,28 @@ class SparkMill(Scripted):
     def _stored_rows(self, table: str) -> DataFrame | None:
         """The rows that a stored table has; None if it never had any."""
         with self._lock:
-            if table not in self._engine.commit.touched:
-                return None
             self._deploy()
-            return self._engine.rows(table)
+            return self._engine.rows(table) if table in self._engine.commit.touched else None
 
     def _commit(self, requests: Sequence[Request], streamed: int | None = None) -> None:
         if not requests:
             return
         with self._lock:
+            self._deploy()
             by_name: dict[str, list[Request]] = {}
             for request in requests:
                 by_name.setdefault(request.relation, []).append(request)
+            tables = self._definitions.tables
+            batch = {
+                name: counted(group, tables[name].info, stored=tables[name].keeps_rows)
+                for name, group in by_name.items()
+            }
             # A first load is where rows are many. Batches after it are taken in one job, whatever they are.
             loaded = [
                 name
                 for name, group in by_name.items()
                 if name not in self._engine.commit.touched and not all(request.is_small for request in group)
             ]
-            self._deploy({name: [request.frame for request in by_name[name]] for name in loaded})
-            tables = self._definitions.tables
-            batch = {
-                name: counted(group, tables[name].info, stored=tables[name].keeps_rows)
-                for name, group in by_name.items()
-            }
             followed = dict.fromkeys((*self._subscriptions.followed, *self._sinks.written))
             views = [self._definitions.views[name] for name in followed]
 

@@ -16,7 +16,6 @@ from logged import rows_logged
 from pyspark.sql import DataFrame, SparkSession
 
 import viewmill
-from viewmill.distribute.nodes import Buckets, Everywhere
 from viewmill.durable.files import Files
 from viewmill.durable.history import History
 from viewmill.engines.spark import engine, parts
@@ -317,26 +316,3 @@ def test_rows_that_are_only_added_up_are_filtered_by_spark(spark, folder):
     assert not deployed.steps(("t",)), "no bucket has to do with it"
     rows = Incoming().rows(deployed.sends(("t",)), {"t": [Counted(frame, 1)]}, deployed.given)
     assert rows["t"].count() == 40
-
-
-@pytest.mark.parametrize("at_once", [True, False], ids=["all tables at once", "one by one"])
-def test_the_first_load_of_all_tables_tells_which_are_small(spark, folder, at_once):
-    """Also if somebody has looked at the mill before. Of some of the tables only, it says nothing of the others."""
-    mill = viewmill.connect(spark=spark, checkpoint=str(folder), buckets=2)
-    mill.sql("CREATE TABLE shop (s BIGINT PRIMARY KEY, city STRING)")
-    mill.sql("CREATE TABLE sale (i BIGINT, s BIGINT, price BIGINT) WITH (stored = false)")
-    query = "SELECT s, city, sum(price) AS total FROM shop JOIN sale USING (s) GROUP BY s, city"
-    mill.sql(f"CREATE MATERIALIZED VIEW v WITH (maintain = 'first_order') AS {query}")
-    assert len(mill.view("v")) == 0
-    frames = {
-        "shop": spark.range(20).selectExpr("id AS s", "concat('city ', id % 3) AS city"),
-        "sale": spark.range(12_000).selectExpr("id AS i", "id % 20 AS s", "id % 7 AS price"),
-    }
-    for some in [frames] if at_once else [{name: frame} for name, frame in frames.items()]:
-        mill.apply(**some)
-    mill.apply(sale=spark.range(3).selectExpr("id AS i", "id AS s", "id AS price"))
-    assert mill._engine.deployed.program.places["shop"] == (Everywhere() if at_once else Buckets(("s",)))
-    assert {tuple(row) for row in mill.view("v")} == {
-        (s, f"city {s % 3}", sum(i % 7 for i in range(s, 12_000, 20)) + (s if s < 3 else 0)) for s in range(20)
-    }
-    mill.close()

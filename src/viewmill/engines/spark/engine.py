@@ -35,6 +35,7 @@ from functools import reduce
 
 import pyarrow as pa
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
@@ -51,6 +52,7 @@ from viewmill.engines.spark.changed import add_rows, change_of_rows, gathered_ch
 from viewmill.engines.spark.cluster import Cluster, Frames, collected
 from viewmill.engines.spark.columns import checked, free_name, spark_type
 from viewmill.engines.spark.driver import Check, DriverState
+from viewmill.engines.spark.failure import refused
 from viewmill.engines.spark.frames import Counted
 from viewmill.engines.spark.hash import hash_column
 from viewmill.engines.spark.incoming import Incoming
@@ -318,8 +320,7 @@ class SparkEngine:
         for frame in rows.values():
             frame.persist(StorageLevel.DISK_ONLY)
         try:
-            counts = row_counts({name: [frame] for name, frame in rows.items()})
-            yield rows, parts(-(-sum(counts.values()) // self.commit.buckets))
+            yield rows, parts(-(-_count(rows.values()) // self.commit.buckets))
         finally:
             for frame in rows.values():
                 frame.unpersist()
@@ -523,11 +524,13 @@ class SparkEngine:
         self._cluster.release()
 
 
-def row_counts(frames: Mapping[str, Iterable[DataFrame]]) -> dict[str, int]:
-    """By name, the rows of some frames together; in one job."""
-    named = (frame.select(F.lit(name).alias("name")) for name, several in frames.items() for frame in several)
-    told = collected(reduce(DataFrame.unionAll, named).groupBy("name").count())
-    return dict(zip(*(column.to_pylist() for column in told.columns), strict=True))
+def _count(frames: Iterable[DataFrame]) -> int:
+    """Rows of some frames, in one job."""
+    together = reduce(DataFrame.unionAll, (frame.select(F.lit(1)) for frame in frames))
+    try:
+        return together.count()
+    except PySparkException as error:
+        raise refused(error) or error from None
 
 
 def _check_fed(feed: Feed, tables: tuple[str, ...], files: Files) -> None:
