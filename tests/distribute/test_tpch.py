@@ -10,7 +10,10 @@ from viewmill.algebra.nodes import Relation
 from viewmill.algebra.schema import relations
 from viewmill.bench.reference import SPARK_JOBS, SPARK_STAGES
 from viewmill.distribute import ALL_PASSES, distribute, plan
+from viewmill.distribute.copies import Copies
 from viewmill.distribute.nodes import Buckets, Driver, Everywhere
+from viewmill.distribute.places import SMALL
+from viewmill.program.nodes import Program, Store
 
 NUMBERS = range(1, 23)
 SCALE_ONE = {
@@ -54,22 +57,44 @@ def test_what_follows_items_is_copied_only_where_it_is_compared_with_all_of_them
     assert copied <= relations(program.views["q15"].output) and len(items) > 20
 
 
+def copies_of_items(program: Program) -> dict[str, Store]:
+    copies = {name: s for name, s in program.stores.items() if isinstance(s.definition, Relation)}
+    return {name: store for name, store in copies.items() if relations(store.definition) == {"lineitem"}}
+
+
 @pytest.mark.slow
-def test_views_share_their_copies_of_items():
+@pytest.mark.parametrize("small", [0.03, SMALL], ids=["parts in buckets", "parts everywhere"])
+def test_views_share_their_copies_of_items(small, monkeypatch):
     """Q5, Q8 and Q9 join items with much else; each keeps those that it needs, and together they keep those of Q9.
 
-    So they do if parts are in buckets. Copied to all of them, Q9 still looks at items when Q8 has taken the change.
+    If parts are everywhere, Q9 would look at items when Q8 has taken the change; it can also do so before.
     """
-    numbers = (5, 8, 9)
-    program, catalog = tpch_program(numbers)
-    copies = {name: store for name, store in program.stores.items() if isinstance(store.definition, Relation)}
-    items = {name for name, store in copies.items() if store.definition.name == "lineitem"}
-    distributed = distribute(program, catalog, known=SCALE_ONE, small=0.03)
-    (kept,) = items & distributed.buckets.stores.keys()
-    assert len(items) == 3 and len(copies[kept].keys) == max(len(copies[name].keys) for name in items)
-    apart = distribute(program, catalog, known=SCALE_ONE, small=0.03, passes=("push_down", "fuse"))
-    assert items <= apart.buckets.stores.keys()
+    program, catalog = tpch_program((5, 8, 9))
+    items = copies_of_items(program)
+    distributed = distribute(program, catalog, known=SCALE_ONE, small=small)
+    (kept,) = items.keys() & distributed.buckets.stores.keys()
+    assert len(items) == 3 and len(items[kept].keys) == max(len(store.keys) for store in items.values())
+    monkeypatch.setattr(Copies, "_wider", lambda self, units: {})
+    apart = distribute(program, catalog, known=SCALE_ONE, small=small)
+    assert items.keys() <= apart.buckets.stores.keys()
+    assert plan(distributed, tuple(program.triggers)).stages == plan(apart, tuple(program.triggers)).stages
     assert not wrong(program, catalog, distributed, tpch_changes())
+
+
+@pytest.mark.slow
+def test_a_copy_that_would_cost_a_round_is_kept(monkeypatch):
+    """Q9 has items wait for suppliers, if these are in buckets: whoever shares its copy waits, too."""
+    program, catalog = tpch_program((5, 7, 9))
+
+    def stages() -> tuple[int, int]:
+        found = distribute(program, catalog, small=0.005)
+        assert not wrong(program, catalog, found, tpch_changes())
+        return plan(found, tuple(program.triggers)).stages, len(found.buckets.stores)
+
+    least, stores = stages()
+    monkeypatch.setattr(Copies, "_as_many_as", lambda self, units, wider, rounds: wider)
+    more, fewer = stages()
+    assert least < more and stores > fewer
 
 
 def test_rows_that_wait_for_others_are_filtered_where_they_come_in():

@@ -15,7 +15,7 @@ from viewmill.algebra.nodes import Expr
 from viewmill.algebra.schema import relations
 from viewmill.catalog import Catalog
 from viewmill.distribute.asked import asked_for, partitioned
-from viewmill.distribute.copies import share_copies
+from viewmill.distribute.copies import Copies
 from viewmill.distribute.nodes import Distributed, Driver, Mode, Place
 from viewmill.distribute.passes import ALL_PASSES
 from viewmill.distribute.places import SMALL, Placing
@@ -23,7 +23,7 @@ from viewmill.distribute.plan import plan
 from viewmill.distribute.repair import Repair, view_place
 from viewmill.distribute.routes import Router
 from viewmill.distribute.triggers import Builder, Built
-from viewmill.distribute.units import Units, Unroutable
+from viewmill.distribute.units import Units, Unroutable, timing
 from viewmill.materialize.cost import records_found
 from viewmill.program.nodes import Program, Store, Trigger
 
@@ -83,8 +83,7 @@ class _Compiler:
         while True:
             units = self._units(repair)
             if units is not None:
-                found = self._distributed(units, repair)
-                return share_copies(found, self.catalog) if "share" in self.passes else found
+                return self._distributed(units, repair)
 
     def _units(self, repair: Repair) -> Units | None:
         """The units of all relations; None if stores had to be moved for them."""
@@ -133,13 +132,16 @@ class _Compiler:
 
     def _distributed(self, units: Units, repair: Repair) -> Distributed:
         found = records_found(self.program.stores, self.catalog, self.known)
+        kept, spared, order = units.units, frozenset[str](), timing(units.units).best_order()
+        if "share" in self.passes:
+            kept, spared = Copies(self.program, repair.places, self.catalog, found, order).shared(kept)
         fused, lean = "fuse" in self.passes, "dead_code" in self.passes
-        builder = Builder(units.units, units.waiting, self.program, self.catalog, found, fused, lean)
-        built = builder.build()
-        places = dict(repair.places)
+        built = Builder(kept, units.waiting, self.program, self.catalog, found, order, fused, lean).build()
+        places = {name: place for name, place in repair.places.items() if name not in spared}
         for name, (arrival, _) in units.waiting.items():
             places[name] = arrival.place
-        stores = {**self.program.stores, **built.stores}
+        stores = {name: store for name, store in self.program.stores.items() if name not in spared}
+        stores |= built.stores
         return Distributed(
             places=places,
             buckets=self._program("buckets", built, stores, places),
@@ -151,8 +153,8 @@ class _Compiler:
             incoming=tuple(built.incoming),
             looked_at=built.looked_at,
             fires=tuple(built.fires),
-            order=built.order,
-            reasons=repair.reasons,
+            order=order,
+            reasons={name: why for name, why in repair.reasons.items() if name not in spared},
             fused=fused,
         )
 

@@ -10,11 +10,11 @@ Which relation comes first is ours to choose, and decides how many blocks there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import permutations
+from itertools import groupby, pairwise, permutations
 
 from viewmill.distribute.nodes import Mode, Use
 from viewmill.errors import InternalError
@@ -73,14 +73,24 @@ class Timing:
         rank = {relation: i for i, relation in enumerate(order)}
         after: list[set[int]] = [set() for _ in self.works]
         for uses in self._by_store.values():
-            timed = sorted(
-                ((rank[self.works[i].relation], use.turn, i, use.kind) for i, use in uses), key=lambda t: t[:2]
-            )
-            for position, (turn, phase, i, kind) in enumerate(timed):
-                for later, later_phase, j, other in timed[position + 1 :]:
-                    if i != j and (turn, phase) != (later, later_phase) and (kind != other or kind == "set"):
-                        after[i].add(j)
+            for earlier, later in pairwise(self._runs(uses, rank)):
+                for i in earlier:
+                    after[i] |= later - {i}
         return after
+
+    def _runs(self, uses: Sequence[tuple[int, Use]], rank: Mapping[str, int]) -> list[set[int]]:
+        """Who uses a store, in turn: all readers at once until it is added to, all who add to it until it is read."""
+        in_turn = sorted((rank[self.works[i].relation], use.turn, use.kind, i) for i, use in uses)
+        runs: list[set[int]] = []
+        last = ""
+        for _, phase in groupby(in_turn, key=lambda use: use[:2]):
+            at_once = list(phase)
+            kind, *others = {use[2] for use in at_once}
+            if kind != last or kind == "set" or others:
+                runs.append(set())
+            runs[-1].update(use[3] for use in at_once)
+            last = "set" if others else kind
+        return runs
 
     def timed(self, order: Sequence[str], *, fused: bool = True) -> Timed:
         after = self.edges(order)
@@ -119,8 +129,9 @@ class Timing:
             raise InternalError(f"the changes of {', '.join(stuck)} wait for each other")
         return Timed(tuple(block), tuple(sequence))
 
-    def best_order(self, relations: Sequence[str]) -> tuple[str, ...]:
+    def best_order(self) -> tuple[str, ...]:
         """An order of relations with as few blocks as can be found, and little that waits."""
+        relations = sorted({work.relation for work in self.works})
 
         def cost(order: Sequence[str]) -> tuple[int, int]:
             timed = self.timed(order)

@@ -24,8 +24,7 @@ from viewmill.distribute.fuse import fuse, one_by_one
 from viewmill.distribute.kinds import Kind, Kinds
 from viewmill.distribute.nodes import TICK, WEIGHT, Buckets, Fire, Here, Mode, Send
 from viewmill.distribute.routes import Arrival
-from viewmill.distribute.timing import Timing, Work
-from viewmill.distribute.units import CLEAR, Unit, waiting
+from viewmill.distribute.units import CLEAR, Unit, arrivals, given, timing, waiting
 from viewmill.errors import InternalError
 from viewmill.program.nodes import Program, Statement, Store, Trigger
 from viewmill.program.order import Found, order
@@ -44,7 +43,6 @@ class Built:
     looked_at: dict[str, tuple[Expr, ...]] = field(default_factory=dict)
     ticks: set[str] = field(default_factory=set)
     stores: dict[str, Store] = field(default_factory=dict)  # of changes that wait
-    order: tuple[str, ...] = ()
 
 
 @dataclass
@@ -54,6 +52,7 @@ class Builder:
     program: Program
     catalog: Catalog
     found: Found
+    order: Sequence[str]  # of relations
     fused: bool = True
     lean: bool = True  # leave out what nobody reads
     kinds: Kinds = field(default_factory=Kinds)
@@ -73,21 +72,18 @@ class Builder:
 
     @cached_property
     def _arrivals(self) -> dict[str, Arrival]:
-        return {arrival.name: arrival for unit in self.units for arrival in unit.takes}
+        return arrivals(self.units)
 
-    def _gives(self, unit: Unit) -> tuple[str, ...]:
-        if unit.statement.op != "let":
-            return ()
-        return tuple(name for name, arrival in self._arrivals.items() if arrival.change == unit.statement.target)
+    @cached_property
+    def _given(self) -> dict[str, tuple[str, ...]]:
+        """What is made to be sent, and the names under which it is taken."""
+        made = zip(self.units, given(self.units), strict=True)
+        return {unit.statement.target: names for unit, names in made if unit.statement.op == "let"}
 
     def _groups(self) -> list[list[Unit]]:
-        works = [
-            Work(u.relation, u.mode, tuple(a.name for a in u.takes), self._gives(u), tuple(u.uses)) for u in self.units
-        ]
-        timing = Timing(works)
-        self.built.order = timing.best_order(sorted({unit.relation for unit in self.units}))
-        timed = timing.timed(self.built.order)
-        groups = (fuse if self.fused else one_by_one)(self.units, timed, timing.edges(self.built.order))
+        found = timing(self.units)
+        timed = found.timed(self.order)
+        groups = (fuse if self.fused else one_by_one)(self.units, timed, found.edges(self.order))
         return [[self.units[i] for i in group] for group in groups]
 
     # --- what is known of every change
@@ -111,8 +107,7 @@ class Builder:
             for let, keys, expr in unit.lets:
                 self.kinds.add_let(let, keys, expr)
             kind = self.kinds.add_let(name, unit.statement.vars, unit.statement.expr)
-            for arrived in self._gives(unit):
-                self.kinds.known[arrived] = kind
+            self.kinds.known |= dict.fromkeys(self._given[name], kind)
 
         for name in makers:
             declare(name)
@@ -222,7 +217,7 @@ class Builder:
         return Statement(_ready(arrival), store.keys, "let", expr, "recursive", "it has waited for others")
 
     def _sends(self, unit: Unit) -> Iterator[Send]:
-        for name in self._gives(unit):
+        for name in self._given[unit.statement.target] if unit.statement.op == "let" else ():
             yield Send(unit.statement.target, self.built.infos[name], self._arrivals[name].place)
 
     def _incoming(self) -> None:

@@ -21,6 +21,7 @@ from viewmill.distribute.located import is_whole, locate
 from viewmill.distribute.nodes import Anywhere, Buckets, Driver, Everywhere, Here, Mode, Place, Use
 from viewmill.distribute.routes import Arrival, Part, Route, Router, Target, joined, renamed_place
 from viewmill.distribute.terms import change_atoms, terms_of
+from viewmill.distribute.timing import Timing, Work
 from viewmill.program.nodes import Program, Statement
 
 Let = tuple[str, tuple[str, ...], Expr]
@@ -143,6 +144,29 @@ class Units:
             clear = Statement(name, keys, ":=", ZERO, "recursive", "nobody waits for it any more")
             yield Unit(taker.relation, taker.mode, (arrival,), put, turn=PUT_DOWN)
             yield Unit(taker.relation, taker.mode, (arrival,), clear, turn=CLEAR, is_tick=True)
+
+
+def arrivals(units: Iterable[Unit]) -> dict[str, Arrival]:
+    """All that is taken, by name."""
+    return {arrival.name: arrival for unit in units for arrival in unit.takes}
+
+
+def given(units: Sequence[Unit]) -> list[tuple[str, ...]]:
+    """For each unit, the names under which others take what it makes."""
+    names: dict[str, list[str]] = {}
+    for name, arrival in arrivals(units).items():
+        names.setdefault(arrival.change, []).append(name)
+    return [tuple(names.get(u.statement.target, ())) if u.statement.op == "let" else () for u in units]
+
+
+def timing(units: Sequence[Unit]) -> Timing:
+    """When they can run, by what each takes, gives and uses."""
+    return Timing(
+        [
+            Work(unit.relation, unit.mode, tuple(arrival.name for arrival in unit.takes), gives, tuple(unit.uses))
+            for unit, gives in zip(units, given(units), strict=True)
+        ]
+    )
 
 
 def is_zero_without(change: str, unit: Unit) -> bool:

@@ -6,25 +6,30 @@ scan    none is                          range   none or some, and a comparison 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from viewmill.algebra import scalars
 from viewmill.algebra.nodes import AggSum, Expr, Extreme, Product, Relation, Test, TopK
 from viewmill.algebra.scalars import Call
 from viewmill.algebra.schema import children, schema
-from viewmill.program.nodes import Access, Program
+from viewmill.program.nodes import Access, Program, Store
 
 _ORDERED = ("<", "<=", ">", ">=")
 
 
 def accesses(program: Program) -> dict[str, tuple[Access, ...]]:
     """For every store the ways statements and views read it, in order of first use."""
-    found: dict[str, dict[Access, None]] = {name: {} for name in program.stores}
     exprs = [s.expr for trigger in program.triggers.values() for s in trigger.statements]
     exprs += [view.output for view in program.views.values()] + [view.restricted for view in program.views.values()]
+    return ways(exprs, program.stores)
+
+
+def ways(exprs: Iterable[Expr], stores: Mapping[str, Store]) -> dict[str, tuple[Access, ...]]:
+    """For every store the ways in which these expressions, ordered to be run, read it."""
+    found: dict[str, dict[Access, None]] = {name: {} for name in stores}
     for expr in exprs:
         for atom, bound, later in _reads(expr, frozenset(), ()):
-            found[atom.name][_access(atom, program.stores[atom.name].keys, bound, later)] = None
+            found[atom.name][_access(atom, stores[atom.name].keys, bound, later)] = None
     return {name: tuple(kinds) for name, kinds in found.items()}
 
 
