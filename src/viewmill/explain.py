@@ -5,14 +5,17 @@ bound      every name resolved, every type known
 algebra    the query in the calculus
 delta      its change, relation by relation
 program    the stores and triggers that keep it
-placed     where its stores would live on a cluster, and why
-blocks     what a batch over all its relations would do there, block by block
+placed     where its stores live on a cluster, and why
+blocks     what a batch over all its relations does there, block by block
 code       the triggers as they are compiled for this process
+
+A mill on Spark shows what runs there: the part of all its views' program that the view needs. Elsewhere it is shown
+what would run, if the view were alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from viewmill.algebra.schema import relations
 from viewmill.algebra.text import show, show_name
@@ -20,7 +23,8 @@ from viewmill.algebra.text.layout import layout
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.delta.derive import delta
-from viewmill.distribute import distribute, plan
+from viewmill.distribute import plan
+from viewmill.distribute.nodes import Distributed
 from viewmill.distribute.text import show_blocks, show_placed
 from viewmill.engines.local.code_text import code_text
 from viewmill.errors import BindError
@@ -31,16 +35,14 @@ from viewmill.sql.show import show as show_bound
 from viewmill.wording import nearest, quoted
 
 STAGES = ("sql", "bound", "algebra", "delta", "program", "placed", "blocks", "code")
-_ALONE = ("placed", "blocks", "code")
-"""Stages that show the view by itself, without what it shares with others."""
 
 
 def explain(
-    definition: Definition, definitions: Definitions, stage: str, sizes: Callable[[], Mapping[str, int]]
+    definition: Definition, definitions: Definitions, stage: str, distributed: Callable[[], Distributed]
 ) -> str:
-    """`sizes` tells how many rows tables have, where that is known."""
+    """`distributed` is what runs on a cluster for the view, or would."""
     program = definitions.program
-    if definition.name not in program.views or stage in _ALONE:
+    if definition.name not in program.views or stage == "code":
         program = definitions.compiled(definition, EMPTY)
     match stage:
         case "sql":
@@ -56,10 +58,11 @@ def explain(
         case "code":
             return code_text(program, definitions.kept)
         case "placed":
-            return show_placed(distribute(program, definitions.kept, known=sizes()))
+            return show_placed(distributed())
         case "blocks":
-            distributed = distribute(program, definitions.kept, known=sizes())
-            return layout(show_blocks(distributed, plan(distributed, distributed.order)))
+            found = distributed()
+            stored = [name for name in found.order if definitions.tables[name].keeps_rows]
+            return layout(show_blocks(found, plan(found, found.order), stored))
         case _:
             raise BindError(f"there is no stage {quoted(stage)}", hint=nearest(stage, STAGES, "the stages are"))
 

@@ -6,15 +6,20 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from threading import RLock
 from typing import Any, Literal, assert_never
 
 import pyarrow as pa
 
 from viewmill.catalog import ColumnInfo, RelationInfo
+from viewmill.definition import Definition
 from viewmill.definitions import Definitions
+from viewmill.distribute import distribute
+from viewmill.distribute.nodes import Distributed
 from viewmill.errors import UnsupportedError
 from viewmill.explain import explain
+from viewmill.program.nodes import EMPTY
 from viewmill.result import Result
 from viewmill.sql.parse import parse_script
 from viewmill.sql.statements import (
@@ -152,7 +157,15 @@ class Scripted(ABC):
 
     def explain(self, name: str, *, stage: str = "program") -> str:
         """A view at one stage of its compilation: sql, bound, algebra, delta, program, placed, blocks or code."""
-        return explain(self._definitions.view(name), self._definitions, stage, self._sizes)
+        return self._explained(self._definitions.view(name), stage)
+
+    def _explained(self, definition: Definition, stage: str) -> str:
+        return explain(definition, self._definitions, stage, partial(self._distributed, definition))
+
+    def _distributed(self, definition: Definition) -> Distributed:
+        """What a cluster would do for a view or query, if there were no other."""
+        definitions = self._definitions
+        return distribute(definitions.compiled(definition, EMPTY), definitions.kept, known=self._sizes())
 
     @abstractmethod
     def _sizes(self) -> dict[str, int]:
@@ -163,5 +176,5 @@ class Scripted(ABC):
         if isinstance(statement.target, str):
             text = self.explain(statement.target, stage=stage)
         else:
-            text = explain(self._definitions.query(statement.target), self._definitions, stage, self._sizes)
+            text = self._explained(self._definitions.query(statement.target), stage)
         return Result((ColumnInfo("plan", STRING, nullable=False),), ((text,),), self._version)

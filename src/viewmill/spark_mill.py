@@ -28,7 +28,8 @@ from viewmill.catalog import ColumnInfo
 from viewmill.definition import Definition
 from viewmill.definitions import Definitions
 from viewmill.distribute import ALL_PASSES, distribute
-from viewmill.distribute.nodes import WEIGHT
+from viewmill.distribute.nodes import WEIGHT, Distributed
+from viewmill.distribute.part import part_of
 from viewmill.durable.files import Files
 from viewmill.durable.history import Commit, History
 from viewmill.engines.interpreter.tables import Rows
@@ -144,15 +145,25 @@ class SparkMill(Scripted):
             return
         definitions, counts = self._definitions, self._engine.counts()
         stored = [table.info for table in definitions.tables.values() if table.keeps_rows]
-        known = _in_all(counts)
-        distributed = distribute(definitions.program, definitions.kept, passes=self._passes, known=known)
-        program = with_tables(distributed, stored)
+        program = with_tables(self._whole_program(_in_all(counts)), stored)
         self._engine.install(Deployed(program, definitions.kept, frozenset(info.name for info in stored)), counts)
         self._is_deployed = True
+
+    def _whole_program(self, known: Mapping[str, int]) -> Distributed:
+        """Of all views, distributed by how many rows tables have."""
+        return distribute(self._definitions.program, self._definitions.kept, passes=self._passes, known=known)
 
     def _sizes(self) -> dict[str, int]:
         with self._lock:
             return _in_all(self._engine.counts())
+
+    def _distributed(self, definition: Definition) -> Distributed:
+        """A view's part of the program that runs, or of the one that will with the next batch."""
+        with self._lock:
+            if definition.name not in self._definitions.views:
+                return super()._distributed(definition)
+            whole = self._engine.deployed.program if self._is_deployed else self._whole_program(self._sizes())
+            return part_of(whole, definition.name)
 
     # --- changes
 

@@ -238,7 +238,8 @@ def test_explain(stage):
         assert text.startswith("view v: buckets by p\n") and "store v(p)" in text
     else:
         first, *lines = text.splitlines()
-        assert first == "a change of line, purchase: 1 job, 2 stages"
+        assert first == "a change of line, purchase: 1 job, 3 stages"
+        assert "  look up line, purchase by key, and go on with what changes as their source" in lines
         assert "  send line(p, n) to buckets by p as `line@p`" in lines
         assert lines.index("source:") < lines.index("block 1, in buckets:") < lines.index("  on `line@p`:")
 

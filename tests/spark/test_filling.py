@@ -171,11 +171,17 @@ def test_how_large_tables_are_is_known_when_views_are_filled(spark, folder):
     )
     query = "SELECT city, sum(price) AS total FROM shop JOIN sale USING (s) GROUP BY city"
     mill.sql(f"CREATE MATERIALIZED VIEW v WITH (maintain = 'first_order') AS {query}")
-    assert "store shop(s, city)        everywhere" in mill.explain("v", stage="placed")
+    mill.sql("CREATE MATERIALIZED VIEW alone AS SELECT count(*) AS n FROM sale")
+    placed = mill.explain("v", stage="placed")
+    assert "store shop(s, city)        everywhere" in placed and "alone" not in placed
     for price in (5, 9):
         mill.update("sale", [(1, 2, price)])
         assert Counter(mill.view("v")) == Counter(mill.sql(query))
     assert mill._engine.deployed.program.places["shop"] == Everywhere()
+    assert mill.explain("v", stage="placed") == placed
+    assert "  look up sale, shop by key, and go on with what changes as their source" in mill.explain(
+        "v", stage="blocks"
+    )
     mill.close()
 
 

@@ -11,7 +11,7 @@ block 1, in buckets:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from viewmill.algebra.nodes import Expr, Relation
@@ -48,9 +48,13 @@ def show_placed(distributed: Distributed) -> str:
     return "\n".join(lines)
 
 
-def show_blocks(distributed: Distributed, plan: Plan) -> str:
-    changed = ", ".join(map(show_name, plan.relations))
-    lines = [f"a change of {changed}: {_count(plan.jobs, 'job')}, {_count(plan.stages, 'stage')}"]
+def show_blocks(distributed: Distributed, plan: Plan, stored: Sequence[str] = ()) -> str:
+    """What a batch does. That of tables whose rows are `stored` in buckets is looked up there first."""
+    changed, stages = ", ".join(map(show_name, plan.relations)), plan.stages + bool(stored)
+    lines = [f"a change of {changed}: {_count(plan.jobs, 'job')}, {_count(stages, 'stage')}"]
+    if stored:
+        names = ", ".join(map(show_name, stored))
+        lines += ["", "tables, in buckets:", f"  look up {names} by key, and go on with what changes as their source"]
     number = 0
     for block in plan.blocks:
         number += block.mode == "buckets"

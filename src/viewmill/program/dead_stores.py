@@ -11,7 +11,7 @@ from viewmill.program.nodes import Program, Statement, Trigger
 def drop_dead_stores(program: Program) -> Program:
     alive = frozenset().union(*(relations(view.output) for view in program.views.values()))
     while True:
-        triggers = {name: _needed(trigger, alive) for name, trigger in program.triggers.items()}
+        triggers = {name: needed(trigger, alive) for name, trigger in program.triggers.items()}
         more = alive.union(*(relations(s.expr) for trigger in triggers.values() for s in trigger.statements))
         if more == alive:
             break
@@ -26,12 +26,11 @@ def drop_dead_stores(program: Program) -> Program:
     )
 
 
-def _needed(trigger: Trigger, alive: frozenset[str]) -> Trigger:
-    """The statements for stores that are alive, and every `let` that one of these reads."""
+def needed(trigger: Trigger, alive: frozenset[str], sent: frozenset[str] = frozenset()) -> Trigger:
+    """The statements for stores that are alive and `let`s that are sent on, and every `let` that one of these reads."""
     kept: list[Statement] = []
-    read: frozenset[str] = frozenset()
     for s in reversed(trigger.statements):  # a `let` stands before those who read it
-        if s.target in (read if s.op == "let" else alive):
+        if s.target in (sent if s.op == "let" else alive):
             kept.append(s)
-            read |= deltas(s.expr)
+            sent |= deltas(s.expr)
     return Trigger(trigger.relation, tuple(reversed(kept)))
