@@ -239,7 +239,7 @@ def test_explain(stage):
     else:
         first, *lines = text.splitlines()
         assert first == "a change of line, purchase: 1 job, 3 stages"
-        assert "  look up line, purchase by key, and go on with what changes as their source" in lines
+        assert "  look up rows of line, purchase, and go on with what changes as their source" in lines
         assert "  send line(p, n) to buckets by p as `line@p`" in lines
         assert lines.index("source:") < lines.index("block 1, in buckets:") < lines.index("  on `line@p`:")
 

@@ -40,6 +40,6 @@ def test_what_is_shared_is_shown_with_every_view():
         part = part_of(distributed, view)
         placed, blocks = show_placed(part), show_blocks(part, plan(part, part.order), ["orders"])
         assert f"store {kept}(" in placed and f"  {kept}(" in blocks
-        assert ("p_name" in blocks) == (view == "q9") and "look up orders by key" in blocks
+        assert ("p_name" in blocks) == (view == "q9") and "look up rows of orders" in blocks
         assert placed.startswith(f"view {view}: ") and placed.count("view ") == 1
         assert f"1 job, {plan(part, part.order).stages + 1} stages" in blocks.splitlines()[0]

@@ -16,6 +16,7 @@ from viewmill.algebra.text.layout import WIDTH, layout
 from viewmill.program.parse import parse
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
+_WHOLE = ("bound", "algebra", "program", "placed", "blocks")
 OUTPUT = re.compile(r"<!-- (.+?) -->\n```text\n(.*?)```", re.DOTALL)
 
 
@@ -31,7 +32,9 @@ def test_outputs() -> None:
 
 def test_every_stage_is_shown() -> None:
     shown = [name for name, _ in OUTPUT.findall(PAGE.read_text())]
-    assert shown == ["stage: bound", "stage: algebra", "stage: delta of returns", "stage: program", "run", "status"]
+    stages = ["bound", "algebra", "delta of returns", "program"], ["placed", "blocks"]
+    compiled, distributed = ([f"stage: {stage}" for stage in some] for some in stages)
+    assert shown == [*compiled, "run", "status", *distributed]
 
 
 def test_every_folder_of_the_pipeline_is_named() -> None:
@@ -46,7 +49,7 @@ def outputs(page: str) -> dict[str, str]:
     (session,) = blocks(page, "python")
     mill = viewmill.connect()
     mill.sql(sql)
-    found = {f"stage: {stage}": mill.explain("trouble", stage=stage) for stage in ("bound", "algebra", "program")}
+    found = {f"stage: {stage}": mill.explain("trouble", stage=stage) for stage in _WHOLE}
     found["stage: delta of returns"] = section(mill.explain("trouble", stage="delta"), "on returns:")
     printed = io.StringIO()
     with redirect_stdout(printed):

@@ -179,7 +179,7 @@ def test_how_large_tables_are_is_known_when_views_are_filled(spark, folder):
         assert Counter(mill.view("v")) == Counter(mill.sql(query))
     assert mill._engine.deployed.program.places["shop"] == Everywhere()
     assert mill.explain("v", stage="placed") == placed
-    assert "  look up sale, shop by key, and go on with what changes as their source" in mill.explain(
+    assert "  look up rows of sale, shop, and go on with what changes as their source" in mill.explain(
         "v", stage="blocks"
     )
     mill.close()

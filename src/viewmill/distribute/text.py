@@ -54,7 +54,7 @@ def show_blocks(distributed: Distributed, plan: Plan, stored: Sequence[str] = ()
     lines = [f"a change of {changed}: {_count(plan.jobs, 'job')}, {_count(stages, 'stage')}"]
     if stored:
         names = ", ".join(map(show_name, stored))
-        lines += ["", "tables, in buckets:", f"  look up {names} by key, and go on with what changes as their source"]
+        lines += ["", "tables, in buckets:", f"  look up rows of {names}, and go on with what changes as their source"]
     number = 0
     for block in plan.blocks:
         number += block.mode == "buckets"
