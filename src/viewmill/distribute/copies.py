@@ -11,7 +11,7 @@ Law: stores are read by field, and fields that are not named are added away. Two
 the same place, are between batches the same rows with more fields or fewer, so the narrower one is the wider one with
 some added away. Within a batch they are, once who reads either before the change comes before it, and who reads either
 with the change comes after it. That orders more work than before, so it is decided here, before work is given its time
-(`timing.py`): what would take one more round, in the order of relations that is best without it, is not shared.
+(`timing.py`): a copy that anybody would have to wait for stays (`waits.py`).
 
 Where both have the key of the relation they also have as many rows, and whoever looks up some of them finds as many:
 nothing is lost but the time and room for one more copy. Views over the same relation each bring one, so a mill of many
@@ -29,7 +29,8 @@ from viewmill.algebra.nodes import DeltaRelation, Expr, Relation
 from viewmill.algebra.schema import children, relations, with_children
 from viewmill.catalog import Catalog
 from viewmill.distribute.nodes import Buckets, Place
-from viewmill.distribute.units import Unit, timing
+from viewmill.distribute.units import Unit
+from viewmill.distribute.waits import Waits
 from viewmill.program.access import ways
 from viewmill.program.nodes import Program
 from viewmill.program.order import Found, order
@@ -49,36 +50,25 @@ class Copies:
     order: Sequence[str]  # of relations
 
     def shared(self, units: Sequence[Unit]) -> tuple[list[Unit], frozenset[str]]:
-        """The same work with fewer copies, in no more rounds; and the copies that it does without."""
-        wider, rounds = self._wider(units), self._rounds(units)
-        if wider and self._rounds(_using(units, wider)) > rounds:
-            wider = self._as_many_as(units, wider, rounds)
-        return _using(units, wider), frozenset(wider)
-
-    def _rounds(self, units: Sequence[Unit]) -> int:
-        return timing(units).timed(self.order).depth
-
-    def _as_many_as(self, units: Sequence[Unit], wider: _Wider, rounds: int) -> _Wider:
-        """Of these, those that can be shared together in so many rounds."""
-        found: _Wider = {}
-        for name, other in wider.items():
-            more = {**found, name: other}
-            if self._rounds(_using(units, more)) <= rounds:
-                found = more
-        return found
+        """The same work with fewer copies, none of it later; and the copies that it does without."""
+        wider = self._wider(units)
+        kept = (unit for unit in units if unit.statement.target not in wider)
+        return [_using(unit, wider) for unit in kept], frozenset(wider)
 
     def _wider(self, units: Sequence[Unit]) -> _Wider:
         copies = sorted(self._copies(units), key=lambda copy: -len(copy.fields))
         found: dict[str, tuple[str, Mapping[str, str]]] = {}
-        kept: list[_Copy] = []
-        spared = self._spared(units)
+        kept: list[tuple[_Copy, set[str]]] = []  # with the names of all that are read from it
+        spared, waits = self._spared(units), Waits(units, self.order)
         for copy in copies:
-            other = next((other for other in kept if copy.is_in(other)), None)
-            if other is None or copy.store in spared:
-                kept.append(copy)
-                continue
-            key_of = {field: key for key, field in other.fields.items()}
-            found[copy.store] = other.store, {key: key_of[field] for key, field in copy.fields.items()}
+            for other, names in kept if copy.store not in spared else ():
+                if copy.is_in(other) and waits.can_be_one(names, copy.store, copy.relation):
+                    key_of = {field: key for key, field in other.fields.items()}
+                    found[copy.store] = other.store, {key: key_of[field] for key, field in copy.fields.items()}
+                    names.add(copy.store)
+                    break
+            else:
+                kept.append((copy, {copy.store}))
         return found
 
     def _spared(self, units: Sequence[Unit]) -> frozenset[str]:
@@ -98,7 +88,8 @@ class Copies:
                 continue
             if fields := _taken_whole(unit):
                 mine = dict(zip(store.keys, fields, strict=True))
-                yield _Copy(name, unit.takes[0].name, _by_fields(self.places[name], mine), mine)
+                place = _by_fields(self.places[name], mine)
+                yield _Copy(name, unit.relation, unit.takes[0].name, place, mine)
 
     def _has_key(self, definition: Expr) -> bool:
         if not isinstance(definition, Relation):
@@ -112,6 +103,7 @@ class _Copy:
     """A store that takes a change as it is: where it lives, and of which field of the change each key is."""
 
     store: str
+    relation: str
     change: str
     place: Place
     fields: Mapping[str, str]
@@ -138,16 +130,9 @@ def _by_fields(place: Place, fields: Mapping[str, str]) -> Place:
     return Buckets(tuple(fields[key] for key in place.by)) if isinstance(place, Buckets) else place
 
 
-def _using(units: Sequence[Unit], wider: _Wider) -> list[Unit]:
-    kept = (unit for unit in units if unit.statement.target not in wider)
-    return [
-        replace(
-            unit,
-            statement=replace(unit.statement, expr=_reading(unit.statement.expr, wider)),
-            lets=tuple((name, keys, _reading(expr, wider)) for name, keys, expr in unit.lets),
-        )
-        for unit in kept
-    ]
+def _using(unit: Unit, wider: _Wider) -> Unit:
+    lets = tuple((name, keys, _reading(expr, wider)) for name, keys, expr in unit.lets)
+    return replace(unit, statement=replace(unit.statement, expr=_reading(unit.statement.expr, wider)), lets=lets)
 
 
 def _reading(expr: Expr, wider: _Wider) -> Expr:
