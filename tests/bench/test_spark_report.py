@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from viewmill.bench.queries import tpch_queries
-from viewmill.bench.spark_report import grids, save
+from viewmill.bench.spark_report import grids, read, save
 from viewmill.bench.spark_run import Refresh, SparkPlan, SparkRun
+from viewmill.cli import app
 from viewmill.distribute import ALL_PASSES
+from viewmill.errors import DataError
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def test_every_mill_is_compared_with_spark_sql(run):
     assert [row[0] for row in speed.rows] == ["2 views", "q03", "q06"]
     assert [row[-1] for row in speed.rows] == ["2.40x", "10.0x", "4.00x"]
     assert "2.00x a job of two Python stages" in speed.note
-    assert "all 2 views take 4.00x to 10.0x as long as that one, and 6.00x the mean" in speed.note
+    assert "all 2 views take 4.00x to 10.0x as long as that one, 7.00x in the middle, and 6.00x the mean" in speed.note
     assert "Of 9 batches of all views, with the snapshots that were due, the mean is 3.11 s and the longest 9.00 s" in (
         speed.note
     )
@@ -53,6 +56,19 @@ def test_it_is_kept_as_text_as_data_and_as_a_picture(run, tmp_path):
     assert "![spark-sf1](spark-sf1.png)" in text and "Commit abc" in text
     assert json.loads(files[1].read_text())["refreshes"][1]["views"] == ["q03"]
     assert "q03" in files[3].read_text()
+    assert read(files[1]) == run
+    drawn = CliRunner().invoke(app, ["bench", "draw", str(files[1]), "--output", str(tmp_path / "again")])
+    assert drawn.exit_code == 0 and "What a batch costs Spark" in drawn.output
+    assert (tmp_path / "again/spark-sf1.md").read_text() == text
+
+
+def test_what_is_no_result_of_spark_is_told(tmp_path):
+    file = tmp_path / "some.json"
+    file.write_text('{"cells": []}')
+    assert read(file) is None
+    file.write_text('{"refreshes": [], "turns": {}, "scale": 1}')
+    with pytest.raises(DataError, match="cannot read results from .*some.json"):
+        read(file)
 
 
 def test_a_mill_whose_tables_do_not_change_is_left_out(run):

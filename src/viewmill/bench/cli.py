@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -18,6 +18,9 @@ from viewmill.bench.results import SIZES, STRATEGIES, Run, Size, read, write
 from viewmill.errors import BindError, UnsupportedError, ViewmillError
 from viewmill.options import MAINTAIN
 from viewmill.wording import nearest
+
+if TYPE_CHECKING:
+    from viewmill.bench.spark_run import SparkRun
 
 app = typer.Typer(help="Measure, and verify every answer that is measured.", no_args_is_help=True)
 console = Console()
@@ -126,7 +129,6 @@ def spark(
 ) -> None:
     """Refreshing views on Spark against computing them anew with Spark SQL; ends with 1 if any view is wrong."""
     with _reported():
-        from viewmill.bench.spark_report import grids, save
         from viewmill.bench.spark_run import SparkBenchmark, SparkPlan
         from viewmill.bench.tpch_run import progress_bar
 
@@ -137,15 +139,20 @@ def spark(
             console.print(_NOT_WRITTEN, highlight=False)
         with progress_bar(console, plan.steps) as watch:
             run = SparkBenchmark(plan, watch).run()
-        for grid in grids(run):
-            console.print(grid)
-        for name, why in run.wrong.items():
-            console.print(f"{name} is wrong: {why}", style="red", markup=False, highlight=False)
-        if output is not None:
-            files = save(run, output, f"spark-sf{scale:g}")
-            console.print(f"written to {', '.join(file.name for file in files)} in {output}", highlight=False)
+        _present_spark(run, output, f"spark-sf{scale:g}")
         if run.wrong:
             raise typer.Exit(1)
+
+
+def _present_spark(run: SparkRun, folder: Path | None, name: str) -> None:
+    from viewmill.bench.spark_report import grids, save
+
+    for grid in grids(run):
+        console.print(grid)
+    for query, why in run.wrong.items():
+        console.print(f"{query} is wrong: {why}", style="red", markup=False, highlight=False)
+    if folder is not None:
+        _tell_written(save(run, folder, name), folder)
 
 
 def _some_queries(names: str) -> tuple[Query, ...]:
@@ -206,11 +213,24 @@ def draw(
 ) -> None:
     """Draw tables and pictures again from stored results."""
     with _reported():
-        runs = {file: read(file) for file in results}
+        runs = {file: _spark_run(file) or read(file) for file in results}
         for file, run in runs.items():
-            _present(run, output or file.parent, file.stem)
-        for run in runs.values():
-            _fail_if_wrong(run)
+            if isinstance(run, Run):
+                _present(run, output or file.parent, file.stem)
+            else:
+                _present_spark(run, output or file.parent, file.stem)
+        if any(any(run.wrong()) if isinstance(run, Run) else run.wrong for run in runs.values()):
+            raise typer.Exit(1)
+
+
+def _spark_run(file: Path) -> SparkRun | None:
+    """Other results are drawn without Spark."""
+    with suppress(OSError):  # `read` tells it
+        if b'"refreshes"' in file.read_bytes():
+            from viewmill.bench import spark_report
+
+            return spark_report.read(file)
+    return None
 
 
 def _present(run: Run, folder: Path | None, name: str) -> None:
@@ -219,8 +239,11 @@ def _present(run: Run, folder: Path | None, name: str) -> None:
 
     show(run, console)
     if folder is not None:
-        files = save(run, folder, name)
-        console.print(f"written to {', '.join(file.name for file in files)} in {folder}", highlight=False)
+        _tell_written(save(run, folder, name), folder)
+
+
+def _tell_written(files: Sequence[Path], folder: Path) -> None:
+    console.print(f"written to {', '.join(file.name for file in files)} in {folder}", highlight=False)
 
 
 def _fail_if_wrong(run: Run) -> None:

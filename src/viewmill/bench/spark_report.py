@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 from viewmill.bench import spark_run
 from viewmill.bench.figures import duration, times
@@ -15,6 +16,7 @@ from viewmill.bench.spark_plots import draw
 from viewmill.bench.spark_run import Refresh, SparkRun
 from viewmill.bench.tables import Grid
 from viewmill.distribute import ALL_PASSES
+from viewmill.errors import DataError
 
 
 def grids(run: SparkRun) -> list[Grid]:
@@ -57,7 +59,7 @@ def _note(run: SparkRun) -> str:
         ratios = sorted(turns[refresh.title] / refresh.seconds for refresh in alone)
         parts.append(
             f"In turns with each of these alone, all {len(first.views)} views take {times(ratios[0])} to "
-            f"{times(ratios[-1])} as long as that one, and "
+            f"{times(ratios[-1])} as long as that one, {times(median(ratios))} in the middle, and "
             f"{times(sum(turns.values()) / sum(refresh.seconds for refresh in alone))} the mean. "
             f"Of {len(run.together)} batches of all views, with the snapshots that were due, the mean is "
             f"{duration(fmean(run.together))} and the longest {duration(max(run.together))}."
@@ -95,3 +97,20 @@ def save(run: SparkRun, folder: Path, name: str) -> list[Path]:
     files[0].write_text("\n\n".join([title, head, method, picture, *(grid.markdown() for grid in grids(run))]) + "\n")
     files[1].write_text(json.dumps(asdict(run), indent=1))
     return [*files, *draw(run, folder, name)]
+
+
+def read(file: Path) -> SparkRun | None:
+    """What `save` has stored; None if the file holds something else."""
+    try:
+        told = json.loads(file.read_text())
+        if not isinstance(told, dict) or "refreshes" not in told:
+            return None
+        turns = {name: tuple(seconds) for name, seconds in told.pop("turns").items()}
+        refreshes = [_refresh(**refresh) for refresh in told.pop("refreshes")]
+        return SparkRun(**told, refreshes=refreshes, turns=turns)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"cannot read results from {str(file)!r}: {error}") from None
+
+
+def _refresh(views: list[str], batches: list[float], passes: list[str], **others: Any) -> Refresh:
+    return Refresh(views=tuple(views), batches=tuple(batches), passes=tuple(passes), **others)
