@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from distribute.stories import tpch_changes, tpch_program, wrong
+from distribute.stories import compiled, tpch_changes, tpch_program, wrong
 
 from viewmill.algebra.schema import relations
 from viewmill.distribute import distribute, plan
@@ -43,3 +43,21 @@ def test_what_is_shared_is_shown_with_every_view():
         assert ("p_name" in blocks) == (view == "q9") and "look up rows of orders" in blocks
         assert placed.startswith(f"view {view}: ") and placed.count("view ") == 1
         assert f"1 job, {plan(part, part.order).stages + 1} stages" in blocks.splitlines()[0]
+
+
+def test_a_view_over_a_view_needs_that_one_as_well():
+    ddl = ("CREATE TABLE r (a INT, b INT)", "CREATE TABLE s (a INT, c INT)")
+    views = {
+        "low": "SELECT a, sum(b) AS t FROM r GROUP BY a",
+        "high": "SELECT s.c, max(low.t) AS m FROM low JOIN s ON low.a = s.a GROUP BY s.c",
+        "other": "SELECT count(*) AS n FROM r",
+    }
+    program, catalog = compiled(ddl, views)
+    distributed = distribute(program, catalog)
+    part = part_of(distributed, "high")
+    assert list(part.views) == ["low", "high"] and "other" not in part.places
+    blocks = show_blocks(part, plan(part, part.order))
+    assert "a change of r, s: " in blocks and "driver, where views are read by others:\n  on low:" in blocks
+    story = [{"r": {(1, 2): 1, (2, 5): 1}, "s": {(1, 7): 1}}, {"s": {(2, 7): 2}}, {"r": {(2, 5): -1, (1, 1): 3}}]
+    read = {name: program.views[name] for name in part.views}
+    assert not wrong(replace(program, views=read), catalog, part, iter(story))

@@ -60,6 +60,11 @@ def show_blocks(distributed: Distributed, plan: Plan, stored: Sequence[str] = ()
         number += block.mode == "buckets"
         title = {"source": "source", "buckets": f"block {number}, in buckets", "driver": "driver"}[block.mode]
         lines += ["", f"{title}:", *(f"  {line}" for line in _block(distributed, block))]
+    fired = {fire.name for fire in distributed.fires}
+    above = [trigger for name, trigger in distributed.driver.triggers.items() if name not in fired]
+    if above:
+        lines += ["", "driver, where views are read by others:"]
+        lines += (f"  {line}" for trigger in above for line in show_trigger(trigger))
     return "\n".join(lines)
 
 
